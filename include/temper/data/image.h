@@ -1,0 +1,42 @@
+#pragma once
+// One decoded image: rows from top to bottom, each pixel with its channels side by side (HWC).
+// Either bytes 0 ... 255 or floats in [0, 1].
+
+#include <cstddef>
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+namespace temper {
+
+enum class ElementType : std::uint8_t { kUInt8, kFloat32 };
+
+[[nodiscard]] constexpr std::size_t element_size(ElementType type) {
+  return type == ElementType::kUInt8 ? 1 : sizeof(float);
+}
+
+struct Image {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  // height * width * channels elements.
+  std::variant<std::vector<std::uint8_t>, std::vector<float>> pixels;
+
+  [[nodiscard]] ElementType element_type() const {
+    return pixels.index() == 0 ? ElementType::kUInt8 : ElementType::kFloat32;
+  }
+  [[nodiscard]] std::size_t element_count() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+           static_cast<std::size_t>(channels);
+  }
+  // The pixels; throw std::bad_variant_access for the other element type.
+  [[nodiscard]] const std::vector<std::uint8_t>& bytes() const {
+    return std::get<std::vector<std::uint8_t>>(pixels);
+  }
+  [[nodiscard]] const std::vector<float>& floats() const {
+    return std::get<std::vector<float>>(pixels);
+  }
+  friend bool operator==(const Image&, const Image&) = default;
+};
+
+}  // namespace temper

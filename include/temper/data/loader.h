@@ -1,0 +1,69 @@
+#pragma once
+// Loads batches ahead of their use in threads of this process. A sample is the unit of work, so one
+// slow file delays nothing but its own batch. Batches come in order; their content does not depend
+// on the number of threads: random numbers are keyed by (seed, purpose, epoch, sample index).
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "temper/core/random.h"
+#include "temper/data/dataset.h"
+#include "temper/data/transform.h"
+
+namespace temper {
+
+struct LoaderOptions {
+  int threads = 1;
+  int prefetch_batches = 4;                             // batches loaded ahead, at least 1
+  std::uint64_t memory_limit = std::uint64_t{4} << 30;  // bytes of pixels loaded ahead
+  std::uint64_t seed = 0;
+  Purpose purpose = Purpose::kAugmentation;
+  int image_size = 0;  // height and width that every sample must have after the transform
+  int channels = 3;    // must be the data set's
+};
+
+// One batch in memory, [N, H, W, C], contiguous. Bytes 0 ... 255 or floats in [0, 1].
+struct HostBatch {
+  ElementType element_type = ElementType::kUInt8;
+  std::int64_t count = 0;  // may be 0
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::int64_t channels = 0;
+  std::vector<std::byte> pixels;      // count * height * width * channels elements
+  std::vector<std::int64_t> labels;   // count
+  std::vector<std::int64_t> samples;  // count, indices of the data set
+};
+
+class Loader {
+ public:
+  // `dataset` must outlive the loader. Throws ConfigError for options that fit neither each other
+  // nor the data set.
+  Loader(const Dataset& dataset, Transform transform, const LoaderOptions& options);
+  // Waits for the samples in work, at most one a thread.
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // Begins to load `batches`, each a list of indices of the data set; drops what was left of an
+  // earlier call. Throws ConfigError when memory_limit does not hold one batch.
+  void start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> batches);
+
+  // Batches that next() has not returned yet.
+  [[nodiscard]] std::size_t remaining() const;
+
+  // Waits for the next batch. When a sample of it failed, throws the error of the first failed one
+  // (DataError or SystemError, naming the sample); the batch after it can still be fetched.
+  // remaining() must not be 0.
+  [[nodiscard]] HostBatch next();
+
+  // Gives a batch's memory back for reuse. Optional.
+  void recycle(HostBatch batch);
+
+ private:
+  class Workers;
+  std::unique_ptr<Workers> workers_;
+};
+
+}  // namespace temper
