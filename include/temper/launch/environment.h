@@ -1,0 +1,52 @@
+#pragma once
+// Who started this process, decided from the environment. Ranks never guess: a half-set or
+// contradictory environment is a ConfigError that lists what is there and what is missing.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace temper {
+
+// Value of the option --launcher.
+enum class LauncherChoice { kAuto, kSpawn, kEnvironment, kSlurm, kMpi, kNone };
+
+// auto, spawn, env, slurm, mpi or none; ConfigError for anything else.
+[[nodiscard]] LauncherChoice parse_launcher_choice(std::string_view text);
+
+enum class LauncherKind {
+  kSpawn,     // our own launcher
+  kTorchrun,  // torchrun, or the same variables set by hand
+  kNone,      // a single process without supervision
+};
+
+// The name in "world size N (launcher: ...)".
+[[nodiscard]] std::string_view launcher_name(LauncherKind kind);
+
+struct RankEnvironment {
+  int rank = 0;
+  int world_size = 1;
+  int local_rank = 0;
+  int local_world_size = 1;
+  std::string master_address = "127.0.0.1";
+  std::uint16_t master_port = 0;  // 0 with LauncherKind::kNone: rank 0 hosts on any free port
+  LauncherKind launcher = LauncherKind::kNone;
+  // True when launcher or agent host the store and every rank connects; else rank 0 hosts it.
+  bool store_is_hosted = false;
+  int restart_count = 0;
+  std::string run_id;         // torchrun's run id; empty otherwise
+  std::string run_directory;  // chosen by our launcher; empty otherwise
+  bool console_is_terminal = false;
+};
+
+using EnvironmentVariables = std::map<std::string, std::string>;
+[[nodiscard]] EnvironmentVariables environment_variables();
+
+// nullopt: this process is the launcher. Order: a worker of our launcher stays one whatever
+// `choice` says; then the variables of torchrun; then Slurm and MPI, which are refused for now.
+[[nodiscard]] std::optional<RankEnvironment> detect_environment(
+    LauncherChoice choice, const EnvironmentVariables& variables = environment_variables());
+
+}  // namespace temper

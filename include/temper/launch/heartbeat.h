@@ -1,0 +1,49 @@
+#pragma once
+// What a rank is doing, visible to its launcher without the rank's help: a page of shared memory
+// with one cache line per rank. A rank that is not started by our launcher keeps the values to
+// itself.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace temper {
+
+struct Beat {
+  std::string phase = "start";
+  std::uint64_t update = 0;
+  std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC of the last beat; 0 before the first
+};
+
+// `set` is wait-free and makes no system call but the clock. One thread at a time may write.
+class Heartbeat {
+ public:
+  // A phase is cut to this many characters.
+  static constexpr std::size_t kPhaseLength = 31;
+
+  // Maps the launcher's page if the environment names one. SystemError if that fails.
+  [[nodiscard]] static Heartbeat from_environment();
+  // Visible to this process alone.
+  Heartbeat();
+  Heartbeat(Heartbeat&& other) noexcept;
+  Heartbeat& operator=(Heartbeat&& other) noexcept;
+  ~Heartbeat();
+
+  // E.g. "attack", "evaluation", "save checkpoint".
+  void set(std::string_view phase, std::uint64_t update) noexcept;
+  // Keeps the update.
+  void set_phase(std::string_view phase) noexcept;
+  [[nodiscard]] Beat beat() const;
+
+  // The rank's part of the page; src/launch/shared_page.h.
+  class Page;
+  [[nodiscard]] Page& page() const { return *page_; }
+
+ private:
+  explicit Heartbeat(std::unique_ptr<Page> page);
+  std::unique_ptr<Page> page_;
+};
+
+}  // namespace temper

@@ -1,0 +1,75 @@
+#pragma once
+// What a rank does for its supervision, under every launcher: hear stop requests, end when its
+// parent is gone, leave the reason of a failure where the launcher or torchrun's agent finds it.
+
+#include <chrono>
+#include <memory>
+#include <string_view>
+
+#include "temper/launch/heartbeat.h"
+
+namespace temper {
+
+// Why a rank should save and stop; the exit status depends on it (contract: 75, 143 or 130).
+enum class StopRequest {
+  kNone,
+  kCheckpoint,  // SIGUSR1: the job is about to be preempted
+  kTerminate,   // SIGTERM
+  kInterrupt,   // SIGINT
+};
+
+enum class SecondInterrupt {
+  kIgnore,  // a launcher decides
+  kExit,    // no launcher: the second Ctrl-C ends the process at once with status 130
+};
+
+// While it lives, SIGTERM, SIGUSR1 and SIGINT only set a flag and SIGPIPE is ignored, so that a
+// rank can still save when its launcher's pipes are gone. The first request stays; repeats change
+// nothing. One object per process.
+class WorkerSignals {
+ public:
+  explicit WorkerSignals(SecondInterrupt second_interrupt);
+  ~WorkerSignals();
+  WorkerSignals(const WorkerSignals&) = delete;
+  WorkerSignals& operator=(const WorkerSignals&) = delete;
+
+  // Any thread, any time; one atomic load.
+  [[nodiscard]] StopRequest stop_requested() const noexcept;
+};
+
+// Asks the kernel for SIGTERM when the parent dies, and ends the process by `_exit` with status 143
+// if it still runs `grace` after that. To be made first thing by the main thread; needs the
+// handlers of WorkerSignals for a chance to save.
+class ParentWatchdog {
+ public:
+  explicit ParentWatchdog(std::chrono::milliseconds grace);
+  ~ParentWatchdog();
+  ParentWatchdog(const ParentWatchdog&) = delete;
+  ParentWatchdog& operator=(const ParentWatchdog&) = delete;
+
+ private:
+  class Thread;
+  std::unique_ptr<Thread> thread_;
+};
+
+// In the order of a report. A lost peer is a consequence: the rank only noticed that another is
+// gone. Ranks report the first four, the launcher finds the rest.
+enum class FailureCategory {
+  kConfig,
+  kData,
+  kException,
+  kLostPeer,
+  kCrashSignal,        // SIGSEGV, SIGABRT, ...
+  kKilledFromOutside,  // SIGKILL, SIGTERM, ... not sent by the launcher
+  kExit,               // ended with a status that says nothing more
+};
+
+[[nodiscard]] std::string_view category_name(FailureCategory category);
+
+// Leaves the reason, with the heartbeat's phase and update, for our launcher; under torchrun writes
+// $TORCHELASTIC_ERROR_FILE, except for a lost peer, whose file could win over the cause's. The
+// first report of a process counts. Never throws: the failure itself must come through.
+void report_failure(const Heartbeat& heartbeat, FailureCategory category,
+                    std::string_view message) noexcept;
+
+}  // namespace temper
