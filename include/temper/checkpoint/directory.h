@@ -1,0 +1,53 @@
+#pragma once
+// The checkpoints of a run: last.pt, best.pt and epoch-0007.pt. One process writes; any may read.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "temper/checkpoint/value.h"
+
+namespace temper {
+
+struct RejectedFile {
+  std::filesystem::path path;
+  std::string reason;
+};
+
+struct NewestCheckpoint {
+  std::optional<Value> checkpoint;     // empty when no file is valid
+  std::filesystem::path path;          // of the checkpoint
+  std::vector<RejectedFile> rejected;  // newer files that were passed over
+};
+
+// Which names besides last.pt a checkpoint gets.
+struct CheckpointNames {
+  std::optional<int> epoch;  // epoch-NNNN.pt
+  bool best = false;         // best.pt
+};
+
+class CheckpointDirectory {
+ public:
+  // `keep`: how many epoch files stay, the newest; 0 writes none. The folder is made by save.
+  CheckpointDirectory(std::filesystem::path path, int keep);
+
+  // Writes last.pt, then copies it to the other names, each in one step. Copies, not links: damage
+  // to one file leaves the others whole. Files that an interrupted save left are removed. Throws
+  // SystemError; the files of earlier saves are then intact.
+  void save(const Value& checkpoint, const CheckpointNames& names = {}) const;
+
+  // last.pt when it is valid, else the valid file with the most progress (`progress.samples`, then
+  // the epoch of the name). Never throws for a damaged file: it is listed in `rejected`.
+  [[nodiscard]] NewestCheckpoint newest_valid() const;
+
+  [[nodiscard]] std::filesystem::path last() const { return path_ / "last.pt"; }
+  [[nodiscard]] std::filesystem::path best() const { return path_ / "best.pt"; }
+  [[nodiscard]] std::filesystem::path epoch(int epoch) const;
+
+ private:
+  std::filesystem::path path_;
+  int keep_;
+};
+
+}  // namespace temper
