@@ -1,0 +1,72 @@
+#pragma once
+// Outer losses over clean and adversarial logits.
+
+#include <ATen/core/Tensor.h>
+
+#include "temper/attacks/attack.h"
+
+namespace temper {
+
+// Sums over samples, differentiable scalars.
+struct LossTerms {
+  at::Tensor total;
+  at::Tensor clean;
+  at::Tensor robust;  // without its weight
+};
+
+class RobustLoss {
+ public:
+  virtual ~RobustLoss() = default;
+  // Logits are [N, C], labels int64 [N]. `robust_target_logits` are the clean logits that the
+  // robust term compares with; the same tensor as `clean_logits` unless a reference's order of
+  // forwards computes them anew.
+  [[nodiscard]] virtual LossTerms compute(const at::Tensor& clean_logits,
+                                          const at::Tensor& robust_target_logits,
+                                          const at::Tensor& adversarial_logits,
+                                          const at::Tensor& labels) const = 0;
+  // What the attack should ascend on.
+  [[nodiscard]] virtual InnerLoss inner_loss() const = 0;
+  // Whether the official code runs the clean forward once more for the robust term.
+  [[nodiscard]] virtual bool repeats_clean_forward() const { return false; }
+};
+
+// CE(f(x), y) + beta KL(p(x) || p(x')), gradients through both arguments: Zhang et al.,
+// "Theoretically principled trade-off between robustness and accuracy" (2019), eq. 5 and the
+// official code.
+class TradesLoss final : public RobustLoss {
+ public:
+  TradesLoss(double beta, double label_smoothing)
+      : beta_(beta), label_smoothing_(label_smoothing) {}
+  [[nodiscard]] LossTerms compute(const at::Tensor& clean_logits,
+                                  const at::Tensor& robust_target_logits,
+                                  const at::Tensor& adversarial_logits,
+                                  const at::Tensor& labels) const override;
+  [[nodiscard]] InnerLoss inner_loss() const override { return InnerLoss::kKlDivergence; }
+  [[nodiscard]] bool repeats_clean_forward() const override { return true; }
+
+ private:
+  double beta_;
+  double label_smoothing_;
+};
+
+// CE(f(x), y) + beta CE(f(x'), y): Goodfellow et al. (2015), section 6, with a free weight. Label
+// smoothing acts on the clean term.
+class MixedLoss final : public RobustLoss {
+ public:
+  MixedLoss(double beta, double label_smoothing) : beta_(beta), label_smoothing_(label_smoothing) {}
+  [[nodiscard]] LossTerms compute(const at::Tensor& clean_logits,
+                                  const at::Tensor& robust_target_logits,
+                                  const at::Tensor& adversarial_logits,
+                                  const at::Tensor& labels) const override;
+  [[nodiscard]] InnerLoss inner_loss() const override { return InnerLoss::kCrossEntropy; }
+
+ private:
+  double beta_;
+  double label_smoothing_;
+};
+
+// Cross entropy summed over samples, against (1 - s) one-hot + s / classes.
+[[nodiscard]] at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
+                                           double label_smoothing = 0);
+
+}  // namespace temper

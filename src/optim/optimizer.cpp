@@ -1,0 +1,172 @@
+#include "temper/optim/optimizer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_add.h>
+#include <ATen/ops/_fused_adamw.h>
+#include <ATen/ops/_fused_sgd.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include "temper/core/error.h"
+
+namespace temper {
+namespace {
+
+// Tensors of the parameters of one step that share a weight decay.
+struct Lists {
+  std::vector<at::Tensor> parameters;
+  std::vector<at::Tensor> gradients;
+  std::vector<at::Tensor> first;   // momentum or first moment
+  std::vector<at::Tensor> second;  // second moment
+  std::vector<at::Tensor> steps;
+};
+
+std::vector<at::Tensor> zeros_like_all(const std::vector<NamedParameter>& parameters) {
+  std::vector<at::Tensor> out;
+  for (const NamedParameter& parameter : parameters) {
+    out.push_back(
+        at::zeros_like(parameter.tensor, at::TensorOptions(), at::MemoryFormat::Preserve).detach());
+  }
+  return out;
+}
+
+class Sgd final : public Optimizer {
+ public:
+  Sgd(std::vector<NamedParameter> parameters, const SgdOptions& options)
+      : parameters_(std::move(parameters)), options_(options) {
+    if (options_.momentum != 0) {
+      momentum_ = zeros_like_all(parameters_);
+    }
+  }
+
+  void step(double learning_rate, const at::Tensor& skip) override {
+    const at::NoGradGuard no_grad;
+    for (const bool decays : {true, false}) {
+      Lists lists;
+      for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const at::Tensor& gradient = parameters_[i].tensor.grad();
+        if (parameters_[i].decays == decays && gradient.defined()) {
+          lists.parameters.push_back(parameters_[i].tensor);
+          lists.gradients.push_back(gradient);
+          if (!momentum_.empty()) {
+            lists.first.push_back(momentum_[i]);
+          }
+        }
+      }
+      if (!lists.parameters.empty()) {
+        // Buffers start at zero, so the first step needs no case of its own and a skipped one
+        // leaves no trace.
+        at::_fused_sgd_(lists.parameters, lists.gradients, lists.first,
+                        decays ? options_.weight_decay : 0, options_.momentum, learning_rate,
+                        /*dampening=*/0, options_.nesterov, /*maximize=*/false,
+                        /*is_first_step=*/false, /*grad_scale=*/{}, skip);
+      }
+    }
+  }
+
+  [[nodiscard]] NamedTensors state() const override {
+    NamedTensors out;
+    for (std::size_t i = 0; i < momentum_.size(); ++i) {
+      out.emplace_back("momentum/" + parameters_[i].name, momentum_[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<NamedParameter> parameters_;
+  SgdOptions options_;
+  std::vector<at::Tensor> momentum_;
+};
+
+class AdamW final : public Optimizer {
+ public:
+  AdamW(std::vector<NamedParameter> parameters, const AdamWOptions& options)
+      : parameters_(std::move(parameters)),
+        options_(options),
+        first_(zeros_like_all(parameters_)),
+        second_(zeros_like_all(parameters_)) {
+    for (const NamedParameter& parameter : parameters_) {
+      steps_.push_back(at::zeros({}, parameter.tensor.options().dtype(at::kFloat)));
+    }
+  }
+
+  void step(double learning_rate, const at::Tensor& skip) override {
+    const at::NoGradGuard no_grad;
+    for (const bool decays : {true, false}) {
+      Lists lists;
+      for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const at::Tensor& gradient = parameters_[i].tensor.grad();
+        if (parameters_[i].decays == decays && gradient.defined()) {
+          lists.parameters.push_back(parameters_[i].tensor);
+          lists.gradients.push_back(gradient);
+          lists.first.push_back(first_[i]);
+          lists.second.push_back(second_[i]);
+          lists.steps.push_back(steps_[i]);
+        }
+      }
+      if (!lists.parameters.empty()) {
+        at::_foreach_add_(lists.steps, at::Tensor(1 - skip));
+        at::_fused_adamw_(lists.parameters, lists.gradients, lists.first, lists.second, {},
+                          lists.steps, learning_rate, options_.beta1, options_.beta2,
+                          decays ? options_.weight_decay : 0, options_.eps, /*amsgrad=*/false,
+                          /*maximize=*/false, /*grad_scale=*/{}, skip);
+      }
+    }
+  }
+
+  [[nodiscard]] NamedTensors state() const override {
+    NamedTensors out;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      out.emplace_back("first_moment/" + parameters_[i].name, first_[i]);
+      out.emplace_back("second_moment/" + parameters_[i].name, second_[i]);
+      out.emplace_back("step/" + parameters_[i].name, steps_[i]);
+    }
+    return out;
+  }
+
+ private:
+  std::vector<NamedParameter> parameters_;
+  AdamWOptions options_;
+  std::vector<at::Tensor> first_;
+  std::vector<at::Tensor> second_;
+  std::vector<at::Tensor> steps_;
+};
+
+}  // namespace
+
+void Optimizer::load_state(const NamedTensors& state) {
+  const at::NoGradGuard no_grad;
+  const NamedTensors own = this->state();
+  if (own.size() != state.size()) {
+    throw ConfigError(concat("the optimizer state holds ", state.size(),
+                             " tensors, this optimizer has ", own.size(),
+                             ": it was saved by another optimizer or model"));
+  }
+  for (const auto& [name, tensor] : own) {
+    const at::Tensor* found = nullptr;
+    for (const auto& [saved_name, saved] : state) {
+      if (saved_name == name) {
+        found = &saved;
+      }
+    }
+    if (found == nullptr || found->sizes() != tensor.sizes()) {
+      throw ConfigError(concat("the optimizer state ",
+                               found == nullptr ? "lacks " : "has another shape for ", name));
+    }
+    at::Tensor target = tensor;
+    target.copy_(*found);
+  }
+}
+
+std::unique_ptr<Optimizer> make_sgd(std::vector<NamedParameter> parameters,
+                                    const SgdOptions& options) {
+  return std::make_unique<Sgd>(std::move(parameters), options);
+}
+
+std::unique_ptr<Optimizer> make_adamw(std::vector<NamedParameter> parameters,
+                                      const AdamWOptions& options) {
+  return std::make_unique<AdamW>(std::move(parameters), options);
+}
+
+}  // namespace temper
