@@ -44,8 +44,8 @@ struct Condition {
   // Implicit on purpose: the default argument then names the caller's line.
   template <typename Bool>
     requires std::is_constructible_v<bool, Bool>
-  Condition(const Bool& condition,
-            std::source_location location = std::source_location::current())  // NOLINT
+  Condition(const Bool& condition,  // NOLINT(google-explicit-constructor)
+            std::source_location location = std::source_location::current())
       : holds(static_cast<bool>(condition)), where(location) {}
   bool holds;
   std::source_location where;
