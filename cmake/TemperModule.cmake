@@ -1,8 +1,9 @@
 # temper_add_module(NAME <module> [TORCH | MODULES] SOURCES ... HEADERS ... [DEPENDS ...] [PRIVATE ...])
 #   One static library temper_<module> (alias temper::<module>). DEPENDS names other modules, PRIVATE libraries that do
 #   not show in public headers. TORCH links LibTorch; MODULES too, and uses the shared precompiled header.
-# temper_add_test(NAME <name> LABEL <label> SOURCES ... [LIBRARIES ...] [MODULES] [TIMEOUT s] [EACH])
-#   One GoogleTest program and one ctest entry, or one entry per test with EACH.
+# temper_add_test(NAME <name> LABEL <label> SOURCES ... [LIBRARIES ...] [MODULES] [TIMEOUT s] [EACH] [SERIAL])
+#   One GoogleTest program and one ctest entry, or one entry per test with EACH. SERIAL: runs alone, as dist,
+#   launch and chaos always do. The target temper_tests_<label> builds the programs of a label.
 find_program(TEMPER_LLD ld.lld)
 
 add_library(temper_options INTERFACE)
@@ -73,7 +74,15 @@ function(temper_add_test)
   if(TEST_MODULES)
     temper_use_precompiled_header(${target})
   endif()
-  set(properties LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL $<BOOL:${TEST_SERIAL}>)
+  if(NOT TARGET temper_tests_${TEST_LABEL})
+    add_custom_target(temper_tests_${TEST_LABEL})
+  endif()
+  add_dependencies(temper_tests_${TEST_LABEL} ${target})
+  # Tests that start several processes get the machine for themselves.
+  if(TEST_LABEL MATCHES "^(dist|launch|chaos)$")
+    set(TEST_SERIAL TRUE)
+  endif()
+  set(properties LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL ${TEST_SERIAL})
   if(TEST_EACH)
     gtest_discover_tests(${target} TEST_PREFIX ${TEST_NAME}. DISCOVERY_MODE PRE_TEST PROPERTIES ${properties})
   else()
