@@ -40,7 +40,7 @@ struct TransformStepConfig {
 // A preset, or a list of steps when `preset` is empty.
 struct TransformConfig {
   std::string preset = "imagenet";  // imagenet, cifar, mnist, none
-  std::vector<TransformStepConfig> steps;
+  std::vector<TransformStepConfig> steps = {};
   friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
 };
 
@@ -140,9 +140,10 @@ struct TrainingConfig {
   std::int64_t epochs = 100;
   std::optional<std::int64_t> max_updates;
   std::optional<std::chrono::milliseconds> max_time;
-  // Exactly one of the two is set after load_config.
-  std::optional<std::int64_t> global_batch_size;       // samples per update, all processes
-  std::optional<std::int64_t> batch_size_per_process;  // samples per micro-batch
+  // Samples of an update over all processes, or of a process and micro-batch; after load_config
+  // exactly one of the two is set.
+  std::optional<std::int64_t> global_batch_size = 512;
+  std::optional<std::int64_t> batch_size_per_process;
   std::int64_t accumulation = 1;
   std::string on_nonfinite = "skip";
   std::int64_t max_skipped = 10;

@@ -1,0 +1,334 @@
+#include "recipe/check_config.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "recipe/value_text.h"
+#include "temper/core/text.h"
+
+namespace temper::recipe {
+namespace {
+
+bool has_clean_forward(const std::string& method) {
+  return method == "standard" || method == "mixed" || method == "trades" || method == "mart";
+}
+bool has_adversarial_forward(const std::string& method) { return method != "standard"; }
+
+class Checker {
+ public:
+  Checker(const Config& config, const Places& places, Problems& problems)
+      : config_(config), places_(places), problems_(problems), bad_(problems.paths()) {}
+
+  void check_data() const;
+  void check_model() const;
+  void check_threat_model() const;
+  void check_attack(const AttackConfig& attack, const std::string& path) const;
+  void check_method() const;
+  void check_training() const;
+  void check_optimizer_and_schedule() const;
+  void check_validation() const;
+
+ private:
+  // Reports a problem of the keys `paths` together, at the first one that was given. A key that
+  // could not be read has its default here, so nothing is said about it.
+  void add(const std::vector<std::string>& paths, const std::string& text) const {
+    if (std::ranges::any_of(paths, [&](const auto& path) { return bad_.contains(path); })) {
+      return;
+    }
+    for (const std::string& path : paths) {
+      if (const auto found = places_.find(path); found != places_.end()) {
+        problems_.add(found->second, path, text);
+        return;
+      }
+    }
+    problems_.add({}, paths.front(), text);
+  }
+
+  void check_normalization() const;
+  void check_budget(double value, const std::string& path) const;
+
+  const Config& config_;
+  const Places& places_;
+  Problems& problems_;
+  const std::set<std::string> bad_;
+};
+
+void Checker::check_data() const {
+  const DataConfig& data = config_.data;
+  const std::int64_t expected = data.format == "cifar10" ? 10 : data.format == "cifar100" ? 100 : 0;
+  if (expected != 0 && data.classes != expected) {
+    add({"data.classes", "data.format"},
+        concat(data.format, " has ", expected, " classes, not ", data.classes));
+  }
+  if (expected != 0 && data.channels != 3) {
+    add({"data.channels", "data.format"}, concat(data.format, " has 3 channels"));
+  }
+  if (!data.validation && !config_.validation.every.is_zero()) {
+    add({"data.validation", "validation.every"},
+        "there is no data to validate with; give it, or set validation.every to 0ep");
+  }
+  check_normalization();
+}
+
+void Checker::check_normalization() const {
+  const NormalizationConfig& normalization = config_.data.normalization;
+  const std::string& preset = normalization.preset;
+  const std::int64_t channels = config_.data.channels;
+  if (preset.empty()) {
+    for (const auto* list : {&normalization.mean, &normalization.std}) {
+      if (std::ssize(*list) != channels) {
+        add({list == &normalization.mean ? "data.normalization.mean" : "data.normalization.std",
+             "data.normalization"},
+            concat("expected one number for each of the ", channels, " channels, found ",
+                   list->size()));
+      }
+    }
+    return;
+  }
+  const std::int64_t expected = preset == "none" ? channels : preset == "mnist" ? 1 : 3;
+  if (channels != expected) {
+    add({"data.normalization", "data.channels"},
+        concat("normalization '", preset, "' is for ", expected, " channels, data.channels is ",
+               channels));
+  }
+}
+
+void Checker::check_model() const {
+  const ModelConfig& model = config_.model;
+  const std::int64_t size = model.architecture == "digits_cnn"  ? 8
+                            : model.architecture == "mnist_cnn" ? 28
+                                                                : 0;
+  if (size != 0 && (config_.data.channels != 1 || config_.data.image_size != size)) {
+    add({"model.architecture", "data.channels", "data.image_size"},
+        concat(model.architecture, " takes images of 1x", size, 'x', size, ", data has ",
+               config_.data.channels, 'x', config_.data.image_size, 'x', config_.data.image_size));
+  }
+  if (size != 0 && model.small_images) {
+    add({"model.small_images", "model.architecture"},
+        concat(model.architecture, " has no other stem"));
+  }
+  const std::string weights = model.initial_weights.value_or("weights.pt");
+  if (weights.ends_with(".safetensors")) {
+    add({"model.initial_weights"}, "safetensors files come in a later version; use .pt or .pth");
+  } else if (!weights.ends_with(".pt") && !weights.ends_with(".pth")) {
+    add({"model.initial_weights"},
+        concat("expected a PyTorch file (.pt, .pth), found '", weights, "'"));
+  }
+}
+
+void Checker::check_budget(double value, const std::string& path) const {
+  const bool linf = config_.threat_model.norm == "linf";
+  const double size = static_cast<double>(config_.data.image_size);
+  const double largest = linf ? 1 : std::sqrt(static_cast<double>(config_.data.channels)) * size;
+  if (value <= largest) {
+    return;
+  }
+  const std::string meant =
+      linf && value <= 255 ? concat("; did you mean '", to_text(value), "/255'?") : "";
+  const std::string limit =
+      linf ? "images are in [0,1] and this is in the same unit, so that 1 is the most"
+           : concat("images are in [0,1], and no two are further apart than ", fixed(largest, 1),
+                    " in l2");
+  add({path, "threat_model.norm"}, concat("must be at most ", linf ? "1" : fixed(largest, 1),
+                                          ", found ", to_text(value), ": ", limit, meant));
+}
+
+void Checker::check_threat_model() const {
+  check_budget(config_.threat_model.epsilon, "threat_model.epsilon");
+}
+
+void Checker::check_attack(const AttackConfig& attack, const std::string& path) const {
+  if (attack.name != "fgsm") {
+    check_budget(attack.step_size, path + ".step_size");
+    return;
+  }
+  if (attack.steps != 1) {
+    add({path + ".steps", path + ".name"},
+        concat("fgsm takes one step, found ", attack.steps, "; remove the key, or use pgd"));
+  }
+  if (attack.step_size != config_.threat_model.epsilon) {
+    add({path + ".step_size", path + ".name", "threat_model.epsilon"},
+        concat("the step of fgsm is epsilon (", value_text(config_.threat_model.epsilon),
+               "), found ", value_text(attack.step_size),
+               "; remove the key, or use pgd with steps: 1"));
+  }
+  if (attack.random_start != "none") {
+    add({path + ".random_start", path + ".name"},
+        "fgsm starts at the image itself; remove the key, or use pgd with steps: 1");
+  }
+}
+
+void Checker::check_method() const {
+  const MethodConfig& method = config_.method;
+  const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
+  const bool adversarial = has_adversarial_forward(method.name);
+  const bool updated = (has_clean_forward(method.name) && statistics.clean_forward == "update") ||
+                       (adversarial && (statistics.adversarial_forward == "update" ||
+                                        statistics.attack == "update"));
+  if (!updated) {
+    const std::string prefix = "method.batch_norm_statistics";
+    add({prefix + ".clean_forward", prefix + ".adversarial_forward", prefix, "method.name"},
+        concat("with method ", method.name,
+               " no forward updates the running statistics, which evaluation needs; set ",
+               has_clean_forward(method.name) ? "clean_forward" : "adversarial_forward",
+               " to update"));
+  }
+  if (method.reference_order && method.name != "trades") {
+    add({"method.reference_order", "method.name"},
+        concat("there is a reference order for trades, not for ", method.name));
+  }
+  if (adversarial) {
+    check_attack(method.attack, "method.attack");
+  }
+}
+
+void Checker::check_training() const {
+  const TrainingConfig& training = config_.training;
+  if (training.global_batch_size && training.batch_size_per_process) {
+    add({"training.batch_size_per_process", "training.global_batch_size"},
+        "give either this or global_batch_size, and null for the other");
+  }
+  if (training.global_batch_size && training.accumulation > *training.global_batch_size) {
+    add({"training.accumulation", "training.global_batch_size"},
+        concat("a batch of ", *training.global_batch_size, " cannot be cut into ",
+               training.accumulation, " micro-batches"));
+  }
+}
+
+void Checker::check_optimizer_and_schedule() const {
+  const OptimizerConfig& optimizer = config_.optimizer;
+  if (optimizer.nesterov && optimizer.name != "sgd") {
+    add({"optimizer.nesterov", "optimizer.name"},
+        concat(optimizer.name, " has no Nesterov momentum"));
+  } else if (optimizer.nesterov && optimizer.momentum == 0) {
+    add({"optimizer.nesterov", "optimizer.momentum"}, "Nesterov momentum needs momentum above 0");
+  }
+  const std::vector<Period>& milestones = config_.schedule.milestones;
+  for (std::size_t i = 1; i < milestones.size(); ++i) {
+    if (milestones[i].unit != milestones[i - 1].unit) {
+      add({"schedule.milestones"},
+          concat("all must have one unit, found ", to_text(milestones[i - 1]), " and ",
+                 to_text(milestones[i])));
+      return;
+    }
+    if (milestones[i].value <= milestones[i - 1].value) {
+      add({"schedule.milestones"}, concat("must increase, found ", to_text(milestones[i - 1]),
+                                          " before ", to_text(milestones[i])));
+      return;
+    }
+  }
+}
+
+void Checker::check_validation() const {
+  const ValidationConfig& validation = config_.validation;
+  if (validation.attack) {
+    check_attack(*validation.attack, "validation.attack");
+  }
+  const std::string& metric = config_.checkpoint.best.metric;
+  if (metric == "robust_accuracy" && !validation.attack) {
+    add({"checkpoint.best.metric", "validation.attack"},
+        "robust accuracy needs validation.attack; set checkpoint.best.metric to clean_accuracy");
+  }
+  if (metric == "clean_top5_accuracy" && config_.data.classes < 10) {
+    add({"checkpoint.best.metric", "data.classes"},
+        concat("top-5 accuracy is measured from 10 classes on, data.classes is ",
+               config_.data.classes));
+  }
+}
+
+void resolve_attack(AttackConfig& attack, const std::string& path, double epsilon,
+                    const Places& places) {
+  if (attack.name != "fgsm") {
+    return;
+  }
+  if (!places.contains(path + ".steps")) {
+    attack.steps = 1;
+  }
+  if (!places.contains(path + ".step_size")) {
+    attack.step_size = epsilon;
+  }
+  if (!places.contains(path + ".random_start")) {
+    attack.random_start = "none";
+  }
+}
+
+void resolve_transform(TransformConfig& transform, std::int64_t image_size) {
+  for (TransformStepConfig& step : transform.steps) {
+    if (step.size == 0 && step.name != "horizontal_flip") {
+      step.size = image_size;
+    }
+  }
+}
+
+}  // namespace
+
+void resolve_config(Config& config, const Places& places) {
+  MethodConfig& method = config.method;
+  if (!has_clean_forward(method.name) &&
+      !places.contains("method.batch_norm_statistics.adversarial_forward")) {
+    method.batch_norm_statistics.adversarial_forward = "update";
+  }
+  resolve_attack(method.attack, "method.attack", config.threat_model.epsilon, places);
+  if (config.validation.attack) {
+    resolve_attack(*config.validation.attack, "validation.attack", config.threat_model.epsilon,
+                   places);
+  }
+  resolve_transform(config.data.transform.train, config.data.image_size);
+  resolve_transform(config.data.transform.evaluation, config.data.image_size);
+  TrainingConfig& training = config.training;
+  if (training.batch_size_per_process && !places.contains("training.global_batch_size")) {
+    training.global_batch_size.reset();
+  } else if (!training.batch_size_per_process && !training.global_batch_size) {
+    training.global_batch_size = TrainingConfig{}.global_batch_size;
+  }
+}
+
+void check_config(const Config& config, const Places& places, Problems& problems) {
+  const Checker checker(config, places, problems);
+  checker.check_data();
+  checker.check_model();
+  checker.check_threat_model();
+  checker.check_method();
+  checker.check_training();
+  checker.check_optimizer_and_schedule();
+  checker.check_validation();
+}
+
+std::vector<std::string> unused_keys(const Config& config, const Places& places,
+                                     const Problems& problems) {
+  std::vector<std::string> notices;
+  const auto unused = [&](const std::string& path, bool differs, const std::string& why) {
+    if (const auto found = places.find(path); found != places.end() && differs) {
+      notices.push_back(
+          concat(problems.place_text(found->second), ": ", path, ": has no effect ", why));
+    }
+  };
+  const MethodConfig& method = config.method;
+  const MethodConfig method_default;
+  if (!has_adversarial_forward(method.name)) {
+    const std::string why = concat("with method ", method.name);
+    unused("method.beta", method.beta != method_default.beta, why);
+    unused("method.start_epoch", method.start_epoch != 0, why);
+    unused("method.attack", method.attack != method_default.attack, why);
+  } else if (method.start_epoch >= config.training.epochs) {
+    unused("method.start_epoch", true, "but to train on clean images to the end");
+  }
+  if (method.attack.random_start != "normal") {
+    unused("method.attack.start_scale",
+           method.attack.start_scale != method_default.attack.start_scale,
+           "without random_start: normal");
+  }
+  if (config.schedule.name != "piecewise") {
+    const std::string why = concat("with schedule ", config.schedule.name);
+    const ScheduleConfig schedule_default;
+    unused("schedule.milestones", config.schedule.milestones != schedule_default.milestones, why);
+    unused("schedule.factor", config.schedule.factor != schedule_default.factor, why);
+  }
+  if (config.optimizer.name != "sgd") {
+    unused("optimizer.momentum", config.optimizer.momentum != OptimizerConfig{}.momentum,
+           concat("with optimizer ", config.optimizer.name));
+  }
+  return notices;
+}
+
+}  // namespace temper::recipe

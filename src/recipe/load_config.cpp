@@ -1,0 +1,28 @@
+#include "temper/recipe/load_config.h"
+
+#include "recipe/check_config.h"
+#include "recipe/read_config.h"
+#include "recipe/tree.h"
+
+namespace temper {
+
+LoadedConfig load_config(const std::vector<std::filesystem::path>& files,
+                         const std::vector<std::string>& overrides) {
+  recipe::Problems problems;
+  recipe::Node tree = recipe::read_tree(files, overrides, problems);
+  LoadedConfig loaded;
+  Config& config = loaded.config;
+  config.run.name = files.empty() ? "run" : files.back().stem().string();
+  recipe::Places places;
+  recipe::read_config(tree, config, places, problems);
+  recipe::resolve_config(config, places);
+  recipe::check_config(config, places, problems);
+  problems.throw_if_any();
+  for (const auto& [path, place] : places) {
+    loaded.origin[path] = problems.origin_text(place);
+  }
+  loaded.notices = recipe::unused_keys(config, places, problems);
+  return loaded;
+}
+
+}  // namespace temper

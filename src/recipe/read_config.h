@@ -1,0 +1,18 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "recipe/tree.h"
+#include "temper/recipe/config.h"
+
+namespace temper::recipe {
+
+// The place of each key that was given, maps included.
+using Places = std::map<std::string, Place>;
+
+// Fills `config` from the tree by the description of the keys; checks names, types, bounds and
+// choices of each key by itself.
+void read_config(Node& tree, Config& config, Places& places, Problems& problems);
+
+}  // namespace temper::recipe
