@@ -41,8 +41,9 @@ struct LauncherOptions {
 // launcher itself is killed the kernel sends SIGTERM to the ranks, see ParentWatchdog.
 //
 // Call from the main thread (the kernel ties the ranks' life to the calling thread), once at a
-// time; signals are blocked during the call and restored. Throws ConfigError for bad options and
-// SystemError when ranks cannot be started; none is left running then.
+// time. SIGINT, SIGTERM, SIGUSR1 and SIGHUP stay blocked afterwards, so that a late duplicate
+// cannot replace the exit status. Throws ConfigError for bad options and SystemError when ranks
+// cannot be started; none is left running then.
 [[nodiscard]] int run_launcher(const LauncherOptions& options);
 
 }  // namespace temper

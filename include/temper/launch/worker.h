@@ -52,6 +52,10 @@ class ParentWatchdog {
   std::unique_ptr<Thread> thread_;
 };
 
+// A rank's standard output is a pipe, which the C library would fill before it writes. Call before
+// any output.
+void line_buffer_output();
+
 // In the order of a report. A lost peer is a consequence: the rank only noticed that another is
 // gone. Ranks report the first four, the launcher finds the rest.
 enum class FailureCategory {

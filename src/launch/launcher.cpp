@@ -1,0 +1,202 @@
+#include "temper/launch/launcher.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "launch/failure_report.h"
+#include "launch/rank_output.h"
+#include "launch/rank_process.h"
+#include "launch/shared_page.h"
+#include "launch/supervisor.h"
+#include "temper/core/error.h"
+#include "temper/core/file.h"
+#include "temper/dist/store.h"
+#include "temper/launch/environment.h"
+
+namespace temper {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kAddress = "127.0.0.1";
+constexpr std::array kHandledSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+
+void check(const LauncherOptions& options) {
+  if (options.processes < 1) {
+    throw ConfigError(concat("--nproc ", options.processes, ": expected at least 1"));
+  }
+  if (options.max_restarts != 0) {
+    throw ConfigError(concat("--max-restarts ", options.max_restarts,
+                             ": restarts come later; only 0 is possible now"));
+  }
+  if (options.hang_timeout) {
+    throw ConfigError("--hang-timeout: the detection of hangs comes later; leave the option out");
+  }
+  require(!options.command.empty(), "a launcher needs a command");
+}
+
+// From here on signals wait for the supervisor. Threads that start later inherit the mask.
+FileDescriptor take_signals() {
+  ::signal(SIGPIPE, SIG_IGN);  // a closed console is no reason to end
+  sigset_t handled;
+  ::sigemptyset(&handled);
+  for (const int signal : kHandledSignals) {
+    ::sigaddset(&handled, signal);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &handled, nullptr);
+  FileDescriptor signals(::signalfd(-1, &handled, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!signals.is_open()) {
+    throw_errno("cannot receive signals");
+  }
+  return signals;
+}
+
+// A socket that keeps its free port from the choice to the end of the run.
+FileDescriptor listen_locally() {
+  FileDescriptor listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  ::inet_pton(AF_INET, kAddress, &address.sin_addr);
+  if (!listener.is_open() ||
+      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      ::listen(listener.get(), SOMAXCONN) != 0) {
+    throw_errno(concat("cannot listen on ", kAddress));
+  }
+  return listener;
+}
+
+Store host_store(int world_size) {
+  FileDescriptor listener = listen_locally();
+  return Store::host(
+      {.address = kAddress, .world_size = world_size, .listening_descriptor = listener.release()});
+}
+
+struct Attempt {
+  int number = 1;
+  fs::path directory;
+};
+
+// Logs are never overwritten; the report of an earlier attempt moves to its logs.
+Attempt make_attempt(const fs::path& run_directory) {
+  Attempt attempt;
+  if (run_directory.empty()) {
+    return attempt;
+  }
+  const fs::path logs = run_directory / "logs";
+  std::error_code error;
+  fs::create_directories(logs, error);
+  const auto name = [&](int number) { return logs / concat("attempt-", number); };
+  while (!error && !fs::create_directory(name(attempt.number), error) && !error) {
+    ++attempt.number;
+  }
+  if (error) {
+    throw ConfigError(concat("cannot make ", name(attempt.number).string(), ": ", error.message()));
+  }
+  const fs::path report = run_directory / "failure.json";
+  if (attempt.number > 1 && fs::exists(report)) {
+    fs::rename(report, name(attempt.number - 1) / "failure.json");
+  }
+  attempt.directory = name(attempt.number);
+  return attempt;
+}
+
+// What another launcher has set would contradict ours.
+bool is_foreign(const std::string& name) {
+  constexpr std::array<std::string_view, 3> kPrefixes = {"TORCHELASTIC_", "GROUP_", "ROLE_"};
+  for (const std::string_view prefix : kPrefixes) {
+    if (name.starts_with(prefix)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::vector<std::string> rank_environment(const LauncherOptions& options, int rank,
+                                          const Store& store, int page) {
+  EnvironmentVariables variables = environment_variables();
+  std::erase_if(variables, [](const auto& entry) { return is_foreign(entry.first); });
+  for (const auto& [name, value] : options.environment) {
+    variables[name] = value;
+  }
+  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
+  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(options.processes);
+  variables["MASTER_ADDR"] = kAddress;
+  variables["MASTER_PORT"] = std::to_string(store.port());
+  variables["TEMPER_LAUNCHER"] = "spawn";
+  variables["TEMPER_LAUNCHER_PID"] = std::to_string(::getpid());
+  variables["TEMPER_RUN_DIR"] = options.run_directory.string();
+  variables["TEMPER_CONSOLE"] = ::isatty(STDOUT_FILENO) == 1 ? "terminal" : "plain";
+  variables[kPageVariable] = std::to_string(page);
+  if (options.threads_per_process > 0) {
+    variables["OMP_NUM_THREADS"] = std::to_string(options.threads_per_process);
+  }
+  std::vector<std::string> result;
+  for (const auto& [name, value] : variables) {
+    result.push_back(concat(name, "=", value));
+  }
+  return result;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+void report(const Verdict& verdict, const ReportPlace& place, Console& console) {
+  if (!verdict.cause) {
+    return;
+  }
+  std::string text = failure_text(verdict, place);
+  if (!place.run_directory.empty()) {
+    try {
+      write_file_atomically(place.run_directory / "failure.json", failure_json(verdict, place));
+    } catch (const SystemError& error) {
+      text += concat("the report could not be written: ", error.what(), "\n");
+    }
+  }
+  console.error().write(text);
+}
+
+}  // namespace
+
+int run_launcher(const LauncherOptions& options) {
+  check(options);
+  const FileDescriptor signals = take_signals();
+  const Attempt attempt = make_attempt(options.run_directory);
+  const Store store = host_store(options.processes);
+  SharedPage page(options.processes);
+  Console console;
+  Supervisor supervisor({.grace = options.grace,
+                         .peer_grace = options.peer_grace,
+                         .log_directory = attempt.directory},
+                        signals.get(), page, console);
+  for (int rank = 0; rank < options.processes; ++rank) {
+    supervisor.add(
+        start_rank({.arguments = options.command,
+                    .environment = rank_environment(options, rank, store, page.descriptor()),
+                    .inherited_descriptor = page.descriptor()}));
+  }
+  const std::vector<RankEnd> ends = supervisor.run();
+  const Verdict verdict = judge(ends, supervisor.stop());
+  report(verdict,
+         {.host = host_name(),
+          .attempt = attempt.number,
+          .run_directory = options.run_directory,
+          .log_directory = attempt.directory},
+         console);
+  constexpr int kConsoleWait = 2000;
+  console.output().finish(kConsoleWait);
+  console.error().finish(kConsoleWait);
+  return verdict.status;
+}
+
+}  // namespace temper

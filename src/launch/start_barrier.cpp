@@ -1,0 +1,65 @@
+#include "temper/launch/start_barrier.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+#include "temper/core/units.h"
+
+namespace temper {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+std::string rank_key(int rank) { return concat("start/", rank); }
+
+std::string missing_ranks(Store& store, int world_size) {
+  std::vector<std::string> missing;
+  for (int rank = 0; rank < world_size; ++rank) {
+    const std::vector<std::string> keys = {rank_key(rank)};
+    if (!store.check(keys)) {
+      missing.push_back(std::to_string(rank));
+    }
+  }
+  return concat(missing.size() == 1 ? "rank " : "ranks ", join(missing, ", "), " of ", world_size);
+}
+
+std::string own_host() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+}  // namespace
+
+void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
+                   milliseconds warn_after) {
+  store.set(rank_key(rank), own_host());
+  std::vector<std::string> keys;
+  for (int peer = 0; peer < world_size; ++peer) {
+    keys.push_back(rank_key(peer));
+  }
+  const Clock::time_point end = Clock::now() + timeout;
+  if (store.wait(keys, std::min(timeout, warn_after))) {
+    return;
+  }
+  if (timeout > warn_after) {
+    if (rank == 0) {
+      log_warning("still waiting for ", missing_ranks(store, world_size), " to start");
+    }
+    const auto rest = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    if (store.wait(keys, std::max(rest, milliseconds(1)))) {
+      return;
+    }
+  }
+  throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",
+                                  to_text(timeout), " (seen from rank ", rank, " on ", own_host(),
+                                  "); look for the first error of the missing ones"));
+}
+
+}  // namespace temper

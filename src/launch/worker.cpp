@@ -1,0 +1,209 @@
+#include "temper/launch/worker.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "launch/shared_page.h"
+#include "temper/core/error.h"
+#include "temper/core/file.h"
+#include "temper/core/log.h"
+
+namespace temper {
+namespace {
+
+constexpr std::array kStopSignals = {SIGUSR1, SIGTERM, SIGINT};
+constexpr int kExitInterrupted = 130;
+constexpr int kExitTerminated = 143;
+
+// A handler reaches nothing but globals.
+std::atomic<int> stop_signal{0};
+std::atomic<bool> second_interrupt_exits{false};
+std::array<struct sigaction, kStopSignals.size() + 1> previous_actions;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+extern "C" void temper_note_stop_signal(int number) {
+  int expected = 0;
+  const bool first = stop_signal.compare_exchange_strong(expected, number);
+  if (!first && number == SIGINT && expected == SIGINT && second_interrupt_exits.load()) {
+    ::_exit(kExitInterrupted);
+  }
+}
+
+void set_action(int number, void (*handler)(int), struct sigaction* previous) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  ::sigemptyset(&action.sa_mask);
+  if (::sigaction(number, &action, previous) != 0) {
+    throw_errno(concat("cannot handle signal ", number));
+  }
+}
+
+// The layout that torchrun's agent reads: it prints only the call stack, and fails on a timestamp
+// that is not a whole number in a string.
+void write_torchrun_error(const std::string& path, const std::string& message) {
+  nlohmann::json extra;
+  extra["py_callstack"] = message;
+  extra["timestamp"] = std::to_string(std::time(nullptr));
+  nlohmann::json document;
+  document["message"] = {{"message", message}, {"extraInfo", extra}};
+  write_file_atomically(path,
+                        document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+void fill_slot(FailureSlot& slot, FailureCategory category, std::string_view message) {
+  slot.category = static_cast<std::uint32_t>(category);
+  slot.nanoseconds = monotonic_nanoseconds();
+  const std::size_t length = std::min(message.size(), slot.message.size());
+  std::copy_n(message.begin(), length, slot.message.begin());
+  slot.length = static_cast<std::uint32_t>(length);
+  slot.state.store(FailureSlot::kFull, std::memory_order_release);
+}
+
+}  // namespace
+
+WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
+  stop_signal.store(0);
+  second_interrupt_exits.store(second_interrupt == SecondInterrupt::kExit);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    set_action(kStopSignals[i], temper_note_stop_signal, &previous_actions[i]);
+  }
+  set_action(SIGPIPE, SIG_IGN, &previous_actions.back());
+}
+
+WorkerSignals::~WorkerSignals() {
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    ::sigaction(kStopSignals[i], &previous_actions[i], nullptr);
+  }
+  ::sigaction(SIGPIPE, &previous_actions.back(), nullptr);
+}
+
+StopRequest WorkerSignals::stop_requested() const noexcept {
+  switch (stop_signal.load(std::memory_order_relaxed)) {
+    case SIGUSR1:
+      return StopRequest::kCheckpoint;
+    case SIGTERM:
+      return StopRequest::kTerminate;
+    case SIGINT:
+      return StopRequest::kInterrupt;
+    default:
+      return StopRequest::kNone;
+  }
+}
+
+class ParentWatchdog::Thread {
+ public:
+  Thread(pid_t parent, std::chrono::milliseconds grace)
+      : thread_([this, parent, grace] { watch(parent, grace); }) {}
+  ~Thread() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    wake_.notify_all();
+    thread_.join();
+  }
+  Thread(const Thread&) = delete;
+  Thread& operator=(const Thread&) = delete;
+
+ private:
+  void watch(pid_t parent, std::chrono::milliseconds grace) {
+    std::unique_lock lock(mutex_);
+    while (::getppid() == parent) {
+      if (wake_.wait_for(lock, std::chrono::milliseconds(200), [this] { return stopping_; })) {
+        return;
+      }
+    }
+    if (!wake_.wait_for(lock, grace, [this] { return stopping_; })) {
+      ::_exit(kExitTerminated);
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+ParentWatchdog::ParentWatchdog(std::chrono::milliseconds grace) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
+    throw_errno("cannot ask for a signal at the parent's death");
+  }
+  pid_t parent = ::getppid();
+  // Our launcher names itself, which also shows a death before this line.
+  if (const char* launcher = std::getenv("TEMPER_LAUNCHER_PID")) {
+    if (const int expected = std::atoi(launcher); expected != parent) {
+      ::raise(SIGTERM);
+      parent = expected;
+    }
+  }
+  // Signals are for the threads that can handle them.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::make_unique<Thread>(parent, grace);
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+ParentWatchdog::~ParentWatchdog() = default;
+
+void line_buffer_output() { std::setvbuf(stdout, nullptr, _IOLBF, 0); }
+
+std::string_view category_name(FailureCategory category) {
+  switch (category) {
+    case FailureCategory::kConfig:
+      return "configuration";
+    case FailureCategory::kData:
+      return "data";
+    case FailureCategory::kException:
+      return "exception";
+    case FailureCategory::kLostPeer:
+      return "lost peer";
+    case FailureCategory::kCrashSignal:
+      return "crash signal";
+    case FailureCategory::kKilledFromOutside:
+      return "killed from outside";
+    case FailureCategory::kExit:
+      break;
+  }
+  return "exit";
+}
+
+void report_failure(const Heartbeat& heartbeat, FailureCategory category,
+                    std::string_view message) noexcept {
+  FailureSlot& slot = heartbeat.page().slot().failure;
+  std::uint32_t empty = FailureSlot::kEmpty;
+  if (!slot.state.compare_exchange_strong(empty, FailureSlot::kWriting)) {
+    return;
+  }
+  fill_slot(slot, category, message);
+  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (path == nullptr || *path == '\0' || category == FailureCategory::kLostPeer) {
+    return;
+  }
+  try {
+    const Beat beat = heartbeat.beat();
+    write_torchrun_error(path,
+                         concat(message, " in phase ", beat.phase, " at update ", beat.update));
+  } catch (const std::exception& error) {
+    log_error("torchrun will not show the reason: ", error.what());
+  }
+}
+
+}  // namespace temper
