@@ -1,0 +1,14 @@
+#pragma once
+// NCCL as a part of a process group; a stub that throws ConfigError stands in for it in a CPU
+// build.
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "temper/dist/communicator.h"
+
+namespace temper {
+
+void add_nccl_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
+                      const CommunicatorOptions& options);
+
+}  // namespace temper
