@@ -36,6 +36,7 @@ struct HostBatch {
   std::vector<std::int64_t> samples;  // count, indices of the data set
 };
 
+// The functions of one loader must not be called at the same time.
 class Loader {
  public:
   // `dataset` must outlive the loader. Throws ConfigError for options that fit neither each other

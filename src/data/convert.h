@@ -1,0 +1,30 @@
+#pragma once
+// Pillow's conversions between pixel modes, on interleaved rows of bytes.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "temper/data/image.h"
+
+namespace temper {
+
+// ITU-R 601 luma in 16-bit fixed point, rounded.
+[[nodiscard]] constexpr std::uint8_t luma(unsigned red, unsigned green, unsigned blue) {
+  return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
+}
+
+// The same for an entry of a palette, where Pillow cuts off.
+[[nodiscard]] constexpr std::uint8_t palette_luma(unsigned red, unsigned green, unsigned blue) {
+  return static_cast<std::uint8_t>((red * 299 + green * 587 + blue * 114) / 1000);
+}
+
+// Inverted CMYK samples, as every four-component JPEG is taken, to RGB.
+[[nodiscard]] std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk);
+
+// Gray is repeated, RGB becomes luma; floats use the same weights without rounding to bytes.
+// Channel counts other than 1 and 3 are bugs of the caller.
+[[nodiscard]] Image with_channels(Image image, int channels);
+
+}  // namespace temper

@@ -1,0 +1,87 @@
+#include <type_traits>
+
+#include "data/codec.h"
+#include "data/fingerprint.h"
+#include "data/folder_scan.h"
+#include "data/formats.h"
+#include "data/input_file.h"
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+
+namespace temper {
+namespace {
+
+std::uint64_t fingerprint_of(const FolderIndex& index) {
+  Fingerprint fingerprint;
+  fingerprint.add("folder");
+  for (const std::string& name : index.classes) {
+    fingerprint.add(name);
+  }
+  for (std::size_t i = 0; i < index.labels.size(); ++i) {
+    fingerprint.add(index.path(i));
+    fingerprint.add(static_cast<std::uint64_t>(index.labels[i]));
+    fingerprint.add(index.sizes[i]);
+  }
+  return fingerprint.value();
+}
+
+class FolderDataset final : public Dataset {
+ public:
+  FolderDataset(std::filesystem::path root, FolderIndex index, int channels)
+      : root_(std::move(root)),
+        index_(std::move(index)),
+        channels_(channels),
+        fingerprint_(fingerprint_of(index_)) {}
+
+  std::span<const std::int64_t> labels() const override { return index_.labels; }
+  std::span<const std::string> class_names() const override { return index_.classes; }
+  int channels() const override { return channels_; }
+  ElementType element_type() const override { return ElementType::kUInt8; }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+  std::string sample_name(std::size_t index) const override { return path(index).string(); }
+
+  Image load(std::size_t index) const override {
+    return with_file(index, [this](auto data) { return decode_image(data, channels_); });
+  }
+  SampleInfo describe(std::size_t index) const override {
+    return with_file(index, [](auto data) { return SampleInfo{describe_encoding(data)}; });
+  }
+
+ private:
+  std::filesystem::path path(std::size_t index) const { return root_ / index_.path(index); }
+
+  template <typename Decode>
+  std::invoke_result_t<Decode, std::span<const std::uint8_t>> with_file(
+      std::size_t index, const Decode& decode) const {
+    const std::filesystem::path file = path(index);
+    const std::vector<std::uint8_t> data = read_regular_file(file);
+    try {
+      return decode(std::span<const std::uint8_t>(data));
+    } catch (const DataError& error) {
+      throw DataError(concat(file.string(), ": ", error.what()));
+    }
+  }
+
+  std::filesystem::path root_;
+  FolderIndex index_;
+  int channels_;
+  std::uint64_t fingerprint_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> open_folder(const DatasetOptions& options) {
+  FolderIndex index = scan_folder(options.path);
+  if (options.classes > 0 && index.classes.size() != static_cast<std::size_t>(options.classes)) {
+    throw ConfigError(concat(options.path, " holds ", index.classes.size(),
+                             " class folders, but data.classes is ", options.classes));
+  }
+  if (index.skipped > 0) {
+    log_warning(options.path, ": passed over ", index.skipped,
+                " files and folders whose names start with a dot");
+  }
+  return std::make_unique<FolderDataset>(options.path, std::move(index),
+                                         options.channels == 1 ? 1 : 3);
+}
+
+}  // namespace temper

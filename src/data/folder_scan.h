@@ -1,0 +1,30 @@
+#pragma once
+// Finds the image files below class folders in the order of torchvision's ImageFolder.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace temper {
+
+struct FolderIndex {
+  std::vector<std::string> classes;
+  // Paths relative to the root, one after another; file i is [begins[i], begins[i + 1]).
+  std::string paths;
+  std::vector<std::uint64_t> begins{0};
+  std::vector<std::int64_t> labels;
+  std::vector<std::uint64_t> sizes;  // bytes; kUnknownSize for links that lead nowhere
+  std::uint64_t skipped = 0;         // names that start with a dot
+
+  static constexpr std::uint64_t kUnknownSize = UINT64_MAX;
+  [[nodiscard]] std::string_view path(std::size_t index) const {
+    return std::string_view(paths).substr(begins[index], begins[index + 1] - begins[index]);
+  }
+};
+
+// Throws ConfigError for a missing or unreadable folder, no class folder, class folders without
+// files, and a link that leads back up.
+[[nodiscard]] FolderIndex scan_folder(const std::filesystem::path& root);
+
+}  // namespace temper

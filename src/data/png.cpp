@@ -1,0 +1,162 @@
+#include <png.h>
+
+#include <csetjmp>
+#include <cstring>
+
+#include "data/codec.h"
+#include "data/convert.h"
+#include "temper/core/error.h"
+
+namespace temper {
+namespace {
+
+constexpr std::size_t kHeaderEnd = 24;  // signature, length and type of IHDR, width, height
+
+std::uint32_t big_endian(std::span<const std::uint8_t> data, std::size_t offset) {
+  return std::uint32_t{data[offset]} << 24 | std::uint32_t{data[offset + 1]} << 16 |
+         std::uint32_t{data[offset + 2]} << 8 | data[offset + 3];
+}
+
+struct Source {
+  std::span<const std::uint8_t> rest;
+  std::jmp_buf escape{};
+  char message[128] = "";
+};
+
+[[noreturn]] void on_error(png_structp png, png_const_charp text) {
+  Source& source = *static_cast<Source*>(png_get_error_ptr(png));
+  std::strncpy(source.message, text, sizeof(source.message) - 1);
+  std::longjmp(source.escape, 1);
+}
+
+void on_warning(png_structp, png_const_charp) {}  // about metadata that is not used
+
+void read_bytes(png_structp png, png_bytep out, std::size_t count) {
+  Source& source = *static_cast<Source*>(png_get_io_ptr(png));
+  if (count > source.rest.size()) {
+    std::strcpy(source.message, "truncated: the PNG file ends before its end chunk");
+    std::longjmp(source.escape, 1);
+  }
+  std::memcpy(out, source.rest.data(), count);
+  source.rest = source.rest.subspan(count);
+}
+
+struct Layout {
+  png_uint_32 width = 0;
+  png_uint_32 height = 0;
+  int channels = 0;
+  bool palette = false;
+  bool deep_gray = false;
+};
+
+// The functions with setjmp hold no object with a destructor, so that the jump skips none.
+bool read_layout(png_structp png, png_infop info, Source& source, Layout& layout) {
+  if (setjmp(source.escape) != 0) {
+    return false;
+  }
+  png_set_user_limits(png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+  png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  png_set_read_fn(png, &source, read_bytes);
+  png_read_info(png, info);
+  const int color = png_get_color_type(png, info);
+  const int depth = png_get_bit_depth(png, info);
+  layout.palette = color == PNG_COLOR_TYPE_PALETTE;
+  layout.deep_gray = color == PNG_COLOR_TYPE_GRAY && depth == 16;
+  if (layout.palette) {
+    png_set_palette_to_rgb(png);
+  } else if (color == PNG_COLOR_TYPE_GRAY && depth < 8) {
+    png_set_expand_gray_1_2_4_to_8(png);
+  }
+  png_set_strip_16(png);
+  png_set_strip_alpha(png);
+  png_set_interlace_handling(png);
+  png_read_update_info(png, info);
+  layout.width = png_get_image_width(png, info);
+  layout.height = png_get_image_height(png, info);
+  layout.channels = png_get_channels(png, info);
+  return true;
+}
+
+bool read_rows(png_structp png, Source& source, png_bytepp rows) {
+  if (setjmp(source.escape) != 0) {
+    return false;
+  }
+  png_read_image(png, rows);
+  png_read_end(png, nullptr);
+  return true;
+}
+
+class PngReader {
+ public:
+  explicit PngReader(std::span<const std::uint8_t> data) : source_{data} {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, on_error, on_warning);
+    info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      png_destroy_read_struct(&png_, nullptr, nullptr);
+      throw std::bad_alloc();
+    }
+  }
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  // `palette` tells whether the pixels come from one.
+  Image decode(bool& palette) {
+    Layout layout;
+    if (!read_layout(png_, info_, source_, layout)) {
+      throw failure();
+    }
+    if (layout.deep_gray) {
+      throw DataError("unsupported 16-bit gray PNG; convert the file to 8 bits");
+    }
+    palette = layout.palette;
+    Image image{
+        static_cast<int>(layout.height), static_cast<int>(layout.width), layout.channels, {}};
+    std::vector<std::uint8_t> pixels(image.element_count());
+    std::vector<png_bytep> rows(layout.height);
+    const std::size_t stride = pixels.size() / layout.height;
+    for (std::size_t y = 0; y < rows.size(); ++y) {
+      rows[y] = pixels.data() + y * stride;
+    }
+    if (!read_rows(png_, source_, rows.data())) {
+      throw failure();
+    }
+    image.pixels = std::move(pixels);
+    return image;
+  }
+
+ private:
+  [[nodiscard]] DataError failure() const {
+    const std::string_view message = source_.message;
+    return DataError(message.starts_with("truncated") ? std::string(message)
+                                                      : concat("corrupt PNG: ", message));
+  }
+
+  Source source_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+Image palette_to_gray(const Image& image) {
+  const std::vector<std::uint8_t>& rgb = image.bytes();
+  std::vector<std::uint8_t> gray(rgb.size() / 3);
+  for (std::size_t i = 0; i < gray.size(); ++i) {
+    gray[i] = palette_luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
+  }
+  return Image{image.height, image.width, 1, std::move(gray)};
+}
+
+}  // namespace
+
+Image decode_png(std::span<const std::uint8_t> data, int channels) {
+  if (data.size() < kHeaderEnd) {
+    throw DataError("truncated: the PNG file ends inside its header");
+  }
+  check_image_size(big_endian(data, 16), big_endian(data, 20));
+  bool palette = false;
+  Image image = PngReader(data).decode(palette);
+  return palette && channels == 1 ? palette_to_gray(image)
+                                  : with_channels(std::move(image), channels);
+}
+
+}  // namespace temper
