@@ -20,7 +20,8 @@ struct ValueError {
 };
 
 std::string suggestion(const std::string& word, const std::vector<std::string>& candidates) {
-  const std::string match = closest_match(word, candidates);
+  // A word of one letter is as close to everything.
+  const std::string match = word.size() < 2 ? "" : closest_match(word, candidates);
   return match.empty() ? "" : concat("; did you mean '", match, "'?");
 }
 

@@ -1,0 +1,341 @@
+// Bad configurations and the exact messages they give.
+#include "unit/recipe/config_files.h"
+
+namespace temper {
+namespace {
+
+struct BadCase {
+  const char* text;
+  const char* message;
+};
+
+class ConfigErrors : public ConfigFiles {
+ protected:
+  static void expect_messages(const std::vector<BadCase>& cases) {
+    for (const BadCase& bad : cases) {
+      write("c.yaml", bad.text);
+      EXPECT_EQ(error_of({"c.yaml"}), bad.message) << "in:\n" << bad.text;
+    }
+  }
+  static void expect_override_messages(const std::vector<BadCase>& cases) {
+    write("c.yaml", "");
+    for (const BadCase& bad : cases) {
+      EXPECT_EQ(error_of({"c.yaml"}, {bad.text}), bad.message) << bad.text;
+    }
+  }
+};
+
+TEST_F(ConfigErrors, Keys) {
+  expect_messages({
+      {"method:\n  betta: 4\n", "c.yaml:2:3: method.betta: unknown key; did you mean 'beta'?"},
+      {"methods: {beta: 4}\n", "c.yaml:1:1: methods: unknown key; did you mean 'method'?"},
+      {"training:\n  milestones: [1ep]\n",
+       "c.yaml:2:3: training.milestones: unknown key; did you mean 'schedule.milestones'?"},
+      {"run: {qqqqqqqqqqqq: 1}\n", "c.yaml:1:7: run.qqqqqqqqqqqq: unknown key"},
+      {"validation:\n  attack:\n    step: 5\n",
+       "c.yaml:3:5: validation.attack.step: unknown key; did you mean 'steps'?"},
+      {"method:\n  beta: 4\n  beta: 5\n",
+       "c.yaml:3:3: method.beta: duplicate key, already set in line 2"},
+      {"run: {seed: 1}\nmodel: {}\nrun: {seed: 2}\n",
+       "c.yaml:3:1: run: duplicate key, already set in line 1"},
+      {"data:\n  include: other.yaml\n",
+       "c.yaml:2:3: data.include: unknown key; include stands at the top of a file, beside the "
+       "sections"},
+      {"<<: {run: {seed: 1}}\n", "c.yaml:1:1: <<: unknown key"},
+      {"? [a, b]\n: 1\n", "c.yaml:1:3: a key must be a word"},
+  });
+}
+
+TEST_F(ConfigErrors, Types) {
+  expect_messages({
+      {"training: {epochs: ten}\n",
+       "c.yaml:1:20: training.epochs: expected a whole number, found 'ten'"},
+      {"training: {epochs: 1.5}\n",
+       "c.yaml:1:20: training.epochs: expected a whole number, found '1.5'"},
+      {"training: {epochs: \"10\"}\n",
+       "c.yaml:1:20: training.epochs: expected a whole number, found '10'"},
+      {"training: {epochs: 99999999999999999999}\n",
+       "c.yaml:1:20: training.epochs: expected a whole number, found '99999999999999999999'"},
+      {"training: {epochs: }\n",
+       "c.yaml:1:12: training.epochs: expected a whole number, found nothing"},
+      {"run: {seed: -1}\n",
+       "c.yaml:1:13: run.seed: expected a whole number from 0 to 2^64 - 1, found '-1'"},
+      {"data: {workers: many}\n",
+       "c.yaml:1:17: data.workers: expected a whole number or auto, found 'many'"},
+      {"data: {workers: null}\n",
+       "c.yaml:1:8: data.workers: expected a whole number or auto, found nothing"},
+      {"run: {deterministic: yes}\n",
+       "c.yaml:1:22: run.deterministic: expected true or false, found 'yes'"},
+      {"method: {beta: [1]}\n", "c.yaml:1:16: method.beta: expected a number, found a list"},
+      {"method: {beta: six}\n",
+       "c.yaml:1:16: method.beta: expected a number such as 0.1, 5e-4 or 8/255, found 'six'"},
+      {"threat_model: {epsilon: 8/0}\n",
+       "c.yaml:1:25: threat_model.epsilon: expected a number such as 0.1, 5e-4 or 8/255, found "
+       "'8/0'"},
+      {"validation: {every: 5}\n",
+       "c.yaml:1:21: validation.every: expected a number with a unit, such as 5ep (epochs), 2000up "
+       "(updates) or 1Msa (samples), found '5'"},
+      {"logging: {every: 0.5up}\n",
+       "c.yaml:1:18: logging.every: updates and samples are whole numbers, found '0.5up'"},
+      {"distributed: {timeout: 30}\n",
+       "c.yaml:1:24: distributed.timeout: expected a duration with a unit, such as 30s, 10min or "
+       "11h30m, found '30'"},
+      {"data: {memory_limit: 4G}\n",
+       "c.yaml:1:22: data.memory_limit: expected a size with a unit, such as 512MiB or 4GiB, found "
+       "'4G'"},
+      {"run: {name: ''}\n", "c.yaml:1:13: run.name: must not be empty"},
+      {"run: {output: null}\n", "c.yaml:1:7: run.output: expected text, found nothing"},
+      {"method: trades\n", "c.yaml:1:9: method: expected a map, found 'trades'"},
+      {"method: {attack: null}\n", "c.yaml:1:10: method.attack: expected a map, found nothing"},
+      {"schedule: {milestones: 75ep}\n",
+       "c.yaml:1:24: schedule.milestones: expected a list, found '75ep'"},
+      {"schedule: {milestones: [75, 90ep]}\n",
+       "c.yaml:1:25: schedule.milestones: expected a number with a unit, such as 5ep (epochs), "
+       "2000up (updates) or 1Msa (samples), found '75'"},
+  });
+}
+
+TEST_F(ConfigErrors, BoundsAndChoices) {
+  expect_messages({
+      {"method: {beta: -1}\n", "c.yaml:1:16: method.beta: must be at least 0, found -1"},
+      {"method: {label_smoothing: 1}\n",
+       "c.yaml:1:27: method.label_smoothing: must be below 1, found 1"},
+      {"optimizer: {learning_rate: 0}\n",
+       "c.yaml:1:28: optimizer.learning_rate: must be above 0, found 0"},
+      {"training: {epochs: 2000000}\n",
+       "c.yaml:1:20: training.epochs: must be at most 1000000, found 2000000"},
+      {"logging: {every: 0up}\n", "c.yaml:1:18: logging.every: must be above 0, found 0up"},
+      {"distributed: {timeout: 0s}\n",
+       "c.yaml:1:24: distributed.timeout: must be above 0, found 0s"},
+      {"data: {channels: 2}\n", "c.yaml:1:18: data.channels: '2' is not one of 1, 3"},
+      {"method: {name: trade}\n",
+       "c.yaml:1:16: method.name: 'trade' is not one of standard, trades, mixed; did you mean "
+       "'trades'?"},
+      {"checkpoint: {best: {metric: robust_acuracy}}\n",
+       "c.yaml:1:29: checkpoint.best.metric: 'robust_acuracy' is not one of robust_accuracy, "
+       "clean_accuracy, clean_top5_accuracy; did you mean 'robust_accuracy'?"},
+      {"optimizer: {no_decay: [norm, weights]}\n",
+       "c.yaml:1:30: optimizer.no_decay: 'weights' is not one of norm, bias"},
+      {"data: {transform: {train: imagnet}}\n",
+       "c.yaml:1:27: data.transform.train: 'imagnet' is not one of imagenet, cifar, mnist, none; "
+       "did you mean 'imagenet'?"},
+      {"data: {transform: {train: [crop]}}\n",
+       "c.yaml:1:28: data.transform.train.name: 'crop' is not one of random_resized_crop, resize, "
+       "center_crop, random_crop, horizontal_flip"},
+      {"data: {transform: {train: [{size: 3}]}}\n",
+       "c.yaml:1:28: data.transform.train: expected a step such as {name: random_crop, size: 32}, "
+       "found no name"},
+      {"data: {transform: {train: [{name: horizontal_flip, size: 3}]}}\n",
+       "c.yaml:1:52: data.transform.train.size: unknown key"},
+      {"data: {transform: {train: [{name: random_resized_crop, scale: [1, 0.5]}]}}\n",
+       "c.yaml:1:63: data.transform.train.scale: expected [least, largest]"},
+  });
+}
+
+TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
+  expect_messages({
+      {"method: {name: mart}\n",
+       "c.yaml:1:16: method.name: 'mart' comes in a later version; available: standard, trades, "
+       "mixed"},
+      {"data: {format: pack}\n",
+       "c.yaml:1:16: data.format: 'pack' comes in a later version; available: folder, npz, "
+       "cifar10, cifar100"},
+      {"data: {cache: ram}\n",
+       "c.yaml:1:15: data.cache: 'ram' comes in a later version; available: none"},
+      {"data: {on_bad_sample: skip}\n",
+       "c.yaml:1:23: data.on_bad_sample: 'skip' comes in a later version; available: error"},
+      {"data: {validation_split: 0.1}\n",
+       "c.yaml:1:26: data.validation_split: comes in a later version; only 0 is accepted"},
+      {"method: {weight_perturbation: {gamma: 0.01}}\n",
+       "c.yaml:1:31: method.weight_perturbation: comes in a later version; only null is accepted"},
+      {"method: {epsilon_warmup: 5ep}\n",
+       "c.yaml:1:26: method.epsilon_warmup: comes in a later version; only 0ep is accepted"},
+      {"training: {weight_average: {}}\n",
+       "c.yaml:1:28: training.weight_average: comes in a later version; only null is accepted"},
+      {"training: {max_time: auto}\n",
+       "c.yaml:1:22: training.max_time: 'auto' comes in a later version"},
+      {"training: {precision: bf16}\n",
+       "c.yaml:1:23: training.precision: 'bf16' comes in a later version; available: fp32, fp64"},
+      {"threat_model: {norm: l1}\n",
+       "c.yaml:1:22: threat_model.norm: 'l1' comes in a later version; available: linf, l2"},
+      {"distributed: {check_collectives: true}\n",
+       "c.yaml:1:34: distributed.check_collectives: comes in a later version; only false is "
+       "accepted"},
+      {"distributed: {compare_replicas: 1000up}\n",
+       "c.yaml:1:33: distributed.compare_replicas: comes in a later version; only 0up is accepted"},
+      {"model: {initial_weights: net.safetensors}\n",
+       "c.yaml:1:26: model.initial_weights: safetensors files come in a later version; use .pt or "
+       ".pth"},
+  });
+}
+
+TEST_F(ConfigErrors, CombinationsOfDataAndModel) {
+  expect_messages({
+      {"data: {format: cifar10}\n", "c.yaml:1:16: data.format: cifar10 has 10 classes, not 100"},
+      {"data: {format: cifar100, channels: 1, normalization: none}\n",
+       "c.yaml:1:36: data.channels: cifar100 has 3 channels"},
+      {"data: {channels: 1}\n",
+       "c.yaml:1:18: data.channels: normalization 'imagenet' is for 3 channels, data.channels is "
+       "1"},
+      {"data: {normalization: {mean: [0.5, 0.5, 0.5], std: [0.2]}}\n",
+       "c.yaml:1:52: data.normalization.std: expected one number for each of the 3 channels, found "
+       "1"},
+      {"data: {validation: null}\n",
+       "c.yaml:1:8: data.validation: there is no data to validate with; give it, or set "
+       "validation.every to 0ep"},
+      {"model: {architecture: digits_cnn}\n",
+       "c.yaml:1:23: model.architecture: digits_cnn takes images of 1x8x8, data has 3x224x224"},
+      {"model: {architecture: mnist_cnn, small_images: true}\n"
+       "data: {channels: 1, image_size: 28, normalization: mnist}\n",
+       "c.yaml:1:48: model.small_images: mnist_cnn has no other stem"},
+      {"model: {initial_weights: net.onnx}\n",
+       "c.yaml:1:26: model.initial_weights: expected a PyTorch file (.pt, .pth), found "
+       "'net.onnx'"},
+  });
+}
+
+TEST_F(ConfigErrors, CombinationsOfAttacksAndMethods) {
+  expect_messages({
+      {"threat_model: {epsilon: 8}\n",
+       "c.yaml:1:25: threat_model.epsilon: must be at most 1, found 8: images are in [0,1] and "
+       "this is in the same unit, so that 1 is the most; did you mean '8/255'?"},
+      {"threat_model: {epsilon: 1000}\n",
+       "c.yaml:1:25: threat_model.epsilon: must be at most 1, found 1000: images are in [0,1] and "
+       "this is in the same unit, so that 1 is the most"},
+      {"method: {attack: {step_size: 2}}\n",
+       "c.yaml:1:30: method.attack.step_size: must be at most 1, found 2: images are in [0,1] and "
+       "this is in the same unit, so that 1 is the most; did you mean '2/255'?"},
+      {"threat_model: {norm: l2, epsilon: 128}\ndata: {image_size: 32}\n",
+       "c.yaml:1:35: threat_model.epsilon: must be at most 55.4, found 128: images are in [0,1], "
+       "and no two are further apart than 55.4 in l2"},
+      {"method: {attack: {name: fgsm, steps: 10}}\n",
+       "c.yaml:1:38: method.attack.steps: fgsm takes one step, found 10; remove the key, or use "
+       "pgd"},
+      {"validation: {attack: {name: fgsm, step_size: 1/255}}\n",
+       "c.yaml:1:46: validation.attack.step_size: the step of fgsm is epsilon (4/255), found "
+       "1/255; remove the key, or use pgd with steps: 1"},
+      {"method: {attack: {name: fgsm, random_start: uniform}}\n",
+       "c.yaml:1:45: method.attack.random_start: fgsm starts at the image itself; remove the key, "
+       "or use pgd with steps: 1"},
+      {"method:\n  batch_norm_statistics: {clean_forward: batch}\n",
+       "c.yaml:2:42: method.batch_norm_statistics.clean_forward: with method trades no forward "
+       "updates the running statistics, which evaluation needs; set clean_forward to update"},
+      {"method: {name: standard}\ntraining: {epochs: 1}\n"
+       "# standard has no adversarial forward\n",
+       "no error"},
+      {"method:\n  name: standard\n"
+       "  batch_norm_statistics: {clean_forward: batch, adversarial_forward: update}\n",
+       "c.yaml:3:42: method.batch_norm_statistics.clean_forward: with method standard no forward "
+       "updates the running statistics, which evaluation needs; set clean_forward to update"},
+      {"method: {name: mixed, reference_order: true}\n",
+       "c.yaml:1:40: method.reference_order: there is a reference order for trades, not for "
+       "mixed"},
+  });
+}
+
+TEST_F(ConfigErrors, CombinationsOfTheTraining) {
+  expect_messages({
+      {"training: {global_batch_size: 64, batch_size_per_process: 8}\n",
+       "c.yaml:1:59: training.batch_size_per_process: give either this or global_batch_size, and "
+       "null for the other"},
+      {"training: {global_batch_size: 4, accumulation: 8}\n",
+       "c.yaml:1:48: training.accumulation: a batch of 4 cannot be cut into 8 micro-batches"},
+      {"schedule: {milestones: [90ep, 75ep]}\n",
+       "c.yaml:1:24: schedule.milestones: must increase, found 90ep before 75ep"},
+      {"schedule: {milestones: [5ep, 5ep]}\n",
+       "c.yaml:1:24: schedule.milestones: must increase, found 5ep before 5ep"},
+      {"schedule: {milestones: [5ep, 9000up]}\n",
+       "c.yaml:1:24: schedule.milestones: all must have one unit, found 5ep and 9000up"},
+      {"optimizer: {name: adamw, nesterov: true}\n",
+       "c.yaml:1:36: optimizer.nesterov: adamw has no Nesterov momentum"},
+      {"optimizer: {momentum: 0, nesterov: true}\n",
+       "c.yaml:1:36: optimizer.nesterov: Nesterov momentum needs momentum above 0"},
+      {"validation: {attack: null}\n",
+       "c.yaml:1:14: validation.attack: robust accuracy needs validation.attack; set "
+       "checkpoint.best.metric to clean_accuracy"},
+      {"data: {classes: 5}\ncheckpoint: {best: {metric: clean_top5_accuracy}}\n",
+       "c.yaml:2:29: checkpoint.best.metric: top-5 accuracy is measured from 10 classes on, "
+       "data.classes is 5"},
+  });
+}
+
+TEST_F(ConfigErrors, Syntax) {
+  expect_messages({
+      {"run: {seed: 1\n", "c.yaml:2:1: YAML syntax: end of map flow not found"},
+      {"run:\n  seed: 1\n name: x\n", "c.yaml:3:2: YAML syntax: end of map not found"},
+      {"run: *nothing\n", "c.yaml:1:6: YAML syntax: the referenced anchor is not defined"},
+      {"run: {seed: 1}\n---\nrun: {seed: 2}\n",
+       "c.yaml:3:1: a second YAML document begins here; one file holds one configuration"},
+      {"- run\n- data\n", "c.yaml:1:1: expected a map of sections, found a list"},
+      {"just text\n", "c.yaml:1:1: expected a map of sections, found 'just text'"},
+  });
+}
+
+TEST_F(ConfigErrors, CommandLine) {
+  expect_override_messages({
+      {"method.betta=4", "command line:1:1: method.betta: unknown key; did you mean 'beta'?"},
+      {"threat_model.epsilon=8",
+       "command line:1:22: threat_model.epsilon: must be at most 1, found 8: images are in [0,1] "
+       "and this is in the same unit, so that 1 is the most; did you mean '8/255'?"},
+      {"training.epochs", "command line:1:1: expected key=value, found 'training.epochs'"},
+      {"=4", "command line:1:1: expected key=value, found '=4'"},
+      {"training.epochs=",
+       "command line:1:17: training.epochs: expected a whole number, found "
+       "nothing"},
+      {"method=trades", "command line:1:8: method: expected a map, found 'trades'"},
+      {"method.beta.x=1", "command line:1:1: method.beta: expected a number, found a map"},
+      {"method.attack={name: fgsm", "command line:1:15: YAML syntax: end of map flow not found"},
+      {"method..beta=1", "command line:1:1: method.: unknown key"},
+  });
+}
+
+TEST_F(ConfigErrors, AllAreReportedTogetherInOrder) {
+  write("a.yaml", "method: {beta: -1, betta: 2}\nrun: {seed: x}\n");
+  write("b.yaml", "data: {classes: 1, classes: 2}\n");
+  EXPECT_EQ(error_of({"a.yaml", "b.yaml"}, {"training.epochs=2", "threat_model.epsilon=3"}),
+            "a.yaml:1:16: method.beta: must be at least 0, found -1\n"
+            "a.yaml:1:20: method.betta: unknown key; did you mean 'beta'?\n"
+            "a.yaml:2:13: run.seed: expected a whole number from 0 to 2^64 - 1, found 'x'\n"
+            "b.yaml:1:17: data.classes: must be at least 2, found 1\n"
+            "b.yaml:1:20: data.classes: duplicate key, already set in line 1\n"
+            "command line:2:22: threat_model.epsilon: must be at most 1, found 3: images are in "
+            "[0,1] and this is in the same unit, so that 1 is the most; did you mean '3/255'?");
+}
+
+TEST_F(ConfigErrors, NothingIsSaidAboutAKeyThatCouldNotBeRead) {
+  write("c.yaml", "data: {channels: gray, normalization: mnist}\n");
+  EXPECT_EQ(error_of({"c.yaml"}),
+            "c.yaml:1:18: data.channels: expected a whole number, found 'gray'");
+}
+
+TEST_F(ConfigErrors, FilesAndIncludes) {
+  EXPECT_EQ(error_of({"absent.yaml"}),
+            "absent.yaml: cannot open absent.yaml: No such file or directory");
+  write("a.yaml", "run: {seed: 1}\ninclude: [b.yaml, sub/absent.yaml, {x: 7}]\n");
+  write("b.yaml", "include: a.yaml\n");
+  EXPECT_EQ(error_of({"a.yaml"}),
+            "a.yaml:2:19: include: cannot open sub/absent.yaml: No such file or directory\n"
+            "a.yaml:2:36: include: expected a file name or a list of them, found a map\n"
+            "b.yaml:1:10: include: 'a.yaml' includes itself");
+}
+
+TEST_F(ConfigErrors, AliasesCannotBlowUp) {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string inner = concat("*a", i - 1, ", ");
+    std::string line = concat("a", i, ": &a", i, " [");
+    for (int j = 0; j < 10; ++j) {
+      line += inner;
+    }
+    text += line + "]\n";
+  }
+  write("c.yaml", text);
+  EXPECT_NE(error_of({"c.yaml"}).find("nested too deeply or too large"), std::string::npos);
+  write("c.yaml", concat("run: ", std::string(40, '['), std::string(40, ']'), "\n"));
+  EXPECT_NE(error_of({"c.yaml"}).find("nested too deeply or too large"), std::string::npos);
+  write("c.yaml", concat("run: ", std::string(100000, '['), "\n"));
+  EXPECT_NE(error_of({"c.yaml"}), "no error");
+}
+
+}  // namespace
+}  // namespace temper
