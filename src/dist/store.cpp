@@ -1,5 +1,7 @@
 #include "temper/dist/store.h"
 
+#include <algorithm>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -93,14 +95,20 @@ std::string Store::get(const std::string& key) {
 }
 
 bool Store::wait(std::span<const std::string> keys, milliseconds timeout) {
-  const std::vector<std::string> names = to_vector(keys);
-  try {
-    handle_->store->wait(names, timeout);
-    return true;
-  } catch (const std::exception&) {
-    // A lost connection and the end of the time are one type of exception; only the first makes
-    // the next call fail.
-    return check(keys);
+  // c10d's own wait holds the connection for its whole time, and prints a stack trace and two
+  // warnings when the time is up.
+  constexpr milliseconds kLongestPause{50};
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + timeout;
+  for (milliseconds pause{1};; pause = std::min(2 * pause, kLongestPause)) {
+    if (check(keys)) {
+      return true;
+    }
+    const Clock::duration rest = end - Clock::now();
+    if (rest <= Clock::duration::zero()) {
+      return false;
+    }
+    std::this_thread::sleep_for(std::min<Clock::duration>(rest, pause));
   }
 }
 

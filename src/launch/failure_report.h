@@ -26,10 +26,10 @@ struct RankEnd {
   int exit_code = 0;
   int signal = 0;                // 0: it exited
   std::int64_t nanoseconds = 0;  // of its own report, else of its death
-  std::optional<FailureCategory> reported;
-  std::string message;  // of the report
-  Beat beat;
-  std::vector<std::string> last_lines;
+  std::optional<FailureCategory> reported{};
+  std::string message{};  // of the report
+  Beat beat{};
+  std::vector<std::string> last_lines{};
   bool ended_by_launcher = false;  // by a signal the launcher had sent
 };
 
@@ -40,15 +40,15 @@ struct StopState {
 };
 
 struct Failure {
-  RankEnd end;
+  RankEnd end{};
   FailureCategory category = FailureCategory::kExit;
-  std::string error;  // in words, first line
+  std::string error{};  // in words, first line
 };
 
 struct Verdict {
   int status = 0;
-  std::optional<Failure> cause;  // none: nothing failed
-  std::vector<RankEnd> victims;  // every other rank that did not end by itself with a good status
+  std::optional<Failure> cause{};  // none: nothing failed
+  std::vector<RankEnd> victims{};  // every other rank that did not end by itself with a good status
 };
 
 // Earliest cause first; a lost peer is one only if there is nothing else to blame, not even a rank
@@ -68,10 +68,10 @@ struct Verdict {
 [[nodiscard]] std::string failure_line(const Failure& failure, const std::string& host);
 
 struct ReportPlace {
-  std::string host;
+  std::string host{};
   int attempt = 0;
-  std::filesystem::path run_directory;  // empty: no files
-  std::filesystem::path log_directory;
+  std::filesystem::path run_directory{};  // empty: no files
+  std::filesystem::path log_directory{};
 };
 
 // What goes to standard error; needs a verdict with a cause.

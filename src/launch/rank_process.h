@@ -27,9 +27,9 @@ class FileDescriptor {
 };
 
 struct RankCommand {
-  std::vector<std::string> arguments;    // run through /proc/self/exe
-  std::vector<std::string> environment;  // NAME=value
-  int inherited_descriptor = -1;         // stays open in the child
+  std::vector<std::string> arguments{};    // run through /proc/self/exe
+  std::vector<std::string> environment{};  // NAME=value
+  int inherited_descriptor = -1;           // stays open in the child
 };
 
 struct RankProcess {

@@ -21,9 +21,9 @@ struct pollfd;
 namespace temper {
 
 struct SupervisorOptions {
-  std::chrono::milliseconds grace;
-  std::chrono::milliseconds peer_grace;
-  std::filesystem::path log_directory;  // empty: no logs
+  std::chrono::milliseconds grace{};
+  std::chrono::milliseconds peer_grace{};
+  std::filesystem::path log_directory{};  // empty: no logs
 };
 
 class Supervisor {

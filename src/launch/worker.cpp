@@ -32,14 +32,15 @@ constexpr int kExitTerminated = 143;
 
 // A handler reaches nothing but globals.
 std::atomic<int> stop_signal{0};
+std::atomic<int> interrupts{0};
 std::atomic<bool> second_interrupt_exits{false};
 std::array<struct sigaction, kStopSignals.size() + 1> previous_actions;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void temper_note_stop_signal(int number) {
-  int expected = 0;
-  const bool first = stop_signal.compare_exchange_strong(expected, number);
-  if (!first && number == SIGINT && expected == SIGINT && second_interrupt_exits.load()) {
+  int none = 0;
+  stop_signal.compare_exchange_strong(none, number);
+  if (number == SIGINT && interrupts.fetch_add(1) > 0 && second_interrupt_exits.load()) {
     ::_exit(kExitInterrupted);
   }
 }
@@ -79,6 +80,7 @@ void fill_slot(FailureSlot& slot, FailureCategory category, std::string_view mes
 
 WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
   stop_signal.store(0);
+  interrupts.store(0);
   second_interrupt_exits.store(second_interrupt == SecondInterrupt::kExit);
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     set_action(kStopSignals[i], temper_note_stop_signal, &previous_actions[i]);

@@ -20,11 +20,10 @@ struct StoreHostOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);  // of `get`, and of connecting
   // A socket that listens already; the store takes it over and closes it, `port` is ignored.
   // Without one the store listens on all interfaces.
-  std::optional<int> listening_descriptor;
+  std::optional<int> listening_descriptor{};
 };
 
-// Calls of several threads are serialised: while one waits, the others wait too. A thread that must
-// not be held up opens a connection of its own.
+// Threads may share one object; `wait` does not hold the others up, `get` of a missing key does.
 class Store {
  public:
   // Returns at once, also when no rank has connected yet.

@@ -36,8 +36,8 @@ struct RankEnvironment {
   // True when launcher or agent host the store and every rank connects; else rank 0 hosts it.
   bool store_is_hosted = false;
   int restart_count = 0;
-  std::string run_id;         // torchrun's run id; empty otherwise
-  std::string run_directory;  // chosen by our launcher; empty otherwise
+  std::string run_id{};         // torchrun's run id; empty otherwise
+  std::string run_directory{};  // chosen by our launcher; empty otherwise
   bool console_is_terminal = false;
 };
 

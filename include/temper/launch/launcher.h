@@ -13,14 +13,14 @@ namespace temper {
 
 struct LauncherOptions {
   int processes = 1;
-  std::vector<std::string> command;     // the original argv; ranks run it through /proc/self/exe
-  std::filesystem::path run_directory;  // for logs and failure.json; empty: none are written
+  std::vector<std::string> command{};     // the original argv; ranks run it through /proc/self/exe
+  std::filesystem::path run_directory{};  // for logs and failure.json; empty: none are written
   std::chrono::milliseconds grace = std::chrono::seconds(60);       // after a stop signal
   std::chrono::milliseconds peer_grace = std::chrono::seconds(10);  // after a rank has failed
-  int threads_per_process = 0;                     // sets OMP_NUM_THREADS; 0 leaves the user's
-  std::map<std::string, std::string> environment;  // added to the ranks' environment
-  int max_restarts = 0;                            // only 0 for now, else ConfigError
-  std::optional<std::chrono::milliseconds> hang_timeout;  // only none for now, else ConfigError
+  int threads_per_process = 0;                       // sets OMP_NUM_THREADS; 0 leaves the user's
+  std::map<std::string, std::string> environment{};  // added to the ranks' environment
+  int max_restarts = 0;                              // only 0 for now, else ConfigError
+  std::optional<std::chrono::milliseconds> hang_timeout{};  // only none for now, else ConfigError
 };
 
 // Runs until every rank has ended, and returns the exit status of the run:

@@ -10,9 +10,9 @@
 namespace temper {
 
 struct RunDirectoryOptions {
-  std::filesystem::path directory;  // --run-dir; empty: the next free <output>/<name>/<NNN>
-  std::filesystem::path output;
-  std::string name;
+  std::filesystem::path directory{};  // --run-dir; empty: the next free <output>/<name>/<NNN>
+  std::filesystem::path output{};
+  std::string name{};
 };
 
 // Makes the folder if it is not there and checks that files can be written in it. Safe against

@@ -1,0 +1,368 @@
+// Runs a launcher as a program of its own and looks at all that it leaves: status, console, logs,
+// report, processes. Every wait ends by an event; the test's time-out is the only clock.
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "temper/core/file.h"
+#include "temper/core/text.h"
+
+namespace temper {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::MatchesRegex;
+using testing::Not;
+
+constexpr const char* kLongGrace = "60000";
+constexpr const char* kShortGrace = "50";
+
+struct Result {
+  int status = 0;  // as waitpid gives it
+  std::string output;
+  std::string error;
+  [[nodiscard]] int exit_code() const { return WIFEXITED(status) ? WEXITSTATUS(status) : -1; }
+};
+
+// A program with its standard output and error behind pipes.
+class Program {
+ public:
+  explicit Program(const std::vector<std::string>& arguments) {
+    std::array<int, 2> output{};
+    std::array<int, 2> error{};
+    EXPECT_EQ(::pipe2(output.data(), O_CLOEXEC), 0);
+    EXPECT_EQ(::pipe2(error.data(), O_CLOEXEC), 0);
+    std::vector<char*> pointers;
+    for (const std::string& argument : arguments) {
+      pointers.push_back(const_cast<char*>(argument.c_str()));
+    }
+    pointers.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      ::dup2(output[1], STDOUT_FILENO);
+      ::dup2(error[1], STDERR_FILENO);
+      ::execv("/proc/self/exe", pointers.data());
+      ::_exit(98);
+    }
+    ::close(output[1]);
+    ::close(error[1]);
+    output_ = output[0];
+    error_ = error[0];
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    ::close(output_);
+    ::close(error_);
+  }
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+
+  Result wait() {
+    Result result;
+    std::array<pollfd, 2> entries = {{{output_, POLLIN, 0}, {error_, POLLIN, 0}}};
+    while (entries[0].fd >= 0 || entries[1].fd >= 0) {
+      ::poll(entries.data(), entries.size(), -1);
+      read_into(entries[0], result.output);
+      read_into(entries[1], result.error);
+    }
+    ::waitpid(pid_, &result.status, 0);
+    return result;
+  }
+
+ private:
+  static void read_into(pollfd& entry, std::string& text) {
+    if (entry.fd < 0 || entry.revents == 0) {
+      return;
+    }
+    std::array<char, 4096> buffer;
+    const ssize_t count = ::read(entry.fd, buffer.data(), buffer.size());
+    if (count > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    } else {
+      entry.fd = -1;
+    }
+  }
+
+  pid_t pid_ = -1;
+  int output_ = -1;
+  int error_ = -1;
+};
+
+void wait_for_file(const fs::path& path) {
+  while (!fs::exists(path)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+class Spawn : public testing::Test {
+ protected:
+  void SetUp() override {
+    // Orphans of a killed launcher come to this process, which can then wait for their end.
+    ASSERT_EQ(::prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    std::string name = (fs::temp_directory_path() / "temper-spawn-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    run_ = name;
+  }
+  void TearDown() override {
+    expect_nothing_left();
+    fs::remove_all(run_);
+  }
+
+  [[nodiscard]] std::vector<std::string> command(const char* scenario, const char* grace,
+                                                 const char* peer_grace) const {
+    return {"subject", "--subject", run_.string(), "2", grace, peer_grace, scenario};
+  }
+
+  Result launch(const char* scenario, const char* peer_grace = kLongGrace) {
+    return Program(command(scenario, kLongGrace, peer_grace)).wait();
+  }
+
+  // Starts, waits until both ranks are at work (`ready` is a file of each), sends the signals.
+  Result launch_and_signal(const char* scenario, const char* ready, const char* grace,
+                           const std::vector<int>& signals) {
+    Program program(command(scenario, grace, kLongGrace));
+    wait_for_file(run_ / concat(ready, 0));
+    wait_for_file(run_ / concat(ready, 1));
+    for (const int signal : signals) {
+      ::kill(program.pid(), signal);
+    }
+    return program.wait();
+  }
+
+  // The launcher has reaped its ranks, so their numbers are free; no orphan came to us either.
+  void expect_nothing_left() const {
+    for (const char* name : {"pid-0", "pid-1"}) {
+      if (fs::exists(run_ / name)) {
+        EXPECT_NE(::kill(std::stoi(read_file(run_ / name)), 0), 0) << name << " still runs";
+      }
+    }
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "an orphan was left";
+  }
+
+  [[nodiscard]] nlohmann::json report() const {
+    return nlohmann::json::parse(read_file(run_ / "failure.json"));
+  }
+  [[nodiscard]] std::string log(int rank, int attempt = 1) const {
+    return read_file(run_ / concat("logs/attempt-", attempt, "/rank-", rank, ".log"));
+  }
+  // A line of the report, with the pid that the rank itself has written down.
+  [[nodiscard]] std::string line_start(int rank) const {
+    std::array<char, 256> host{};
+    ::gethostname(host.data(), host.size() - 1);
+    return concat("rank ", rank, " (pid ", read_file(run_ / concat("pid-", rank)), ", host ",
+                  host.data(), ") ");
+  }
+
+  fs::path run_;
+};
+
+TEST_F(Spawn, AllDone) {
+  const Result result = launch("done");
+  EXPECT_EQ(result.exit_code(), 0);
+  EXPECT_EQ(result.error, "");
+  EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+}
+
+TEST_F(Spawn, RanksMeetAtTheStore) { EXPECT_EQ(launch("meet").exit_code(), 0); }
+
+TEST_F(Spawn, RanksGetTheirEnvironment) {
+  ::setenv("TORCHELASTIC_RUN_ID", "foreign", 1);
+  const Result result = launch("environment");
+  ::unsetenv("TORCHELASTIC_RUN_ID");
+  EXPECT_EQ(result.output,
+            "rank 0 of 2, local 0 of 2, omp 1, extra given, elastic unset, arguments 7\n");
+  EXPECT_EQ(log(1), "rank 1 of 2, local 1 of 2, omp 1, extra given, elastic unset, arguments 7\n");
+}
+
+TEST_F(Spawn, ConsoleShowsRankZeroAndWarnings) {
+  const Result result = launch("lines");
+  EXPECT_EQ(result.exit_code(), 0);
+  EXPECT_EQ(result.output, "line of rank 0\n10%\r20%\r\x1b[2Kbar\nin two pieces\nwithout an end\n");
+  EXPECT_THAT(result.error, HasSubstr("warning: careful, says 0\n"));
+  EXPECT_THAT(result.error, HasSubstr("[rank 1] warning: careful, says 1\n"));
+}
+
+TEST_F(Spawn, LogsHoldLinesButNoProgress) {
+  static_cast<void>(launch("lines"));
+  for (const int rank : {0, 1}) {
+    const std::string text = log(rank);
+    EXPECT_THAT(text, HasSubstr(concat("line of rank ", rank, "\n")));
+    EXPECT_THAT(text, HasSubstr(concat("warning: careful, says ", rank, "\n")));
+    EXPECT_THAT(text, HasSubstr("in two pieces\nwithout an end\n"));
+    EXPECT_THAT(text, Not(HasSubstr("10%")));
+    EXPECT_THAT(text, Not(HasSubstr("bar")));
+  }
+}
+
+TEST_F(Spawn, ExceptionOfOneRankEndsAll) {
+  const Result result = launch("exception");
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr("\n" + line_start(1) +
+                                      "failed: division by zero in phase attack at update 7\n"
+                                      "frame 1\n"));
+  const nlohmann::json json = report();
+  EXPECT_EQ(json["category"], "exception");
+  EXPECT_EQ(json["rank"], 1);
+  EXPECT_EQ(json["exit_code"], 1);
+  EXPECT_EQ(json["phase"], "attack");
+  EXPECT_EQ(json["update"], 7);
+  EXPECT_EQ(json["last_lines"], nlohmann::json({"about to fail"}));
+}
+
+TEST_F(Spawn, ConfigurationErrorIsStatusTwo) {
+  const Result result = launch("config");
+  EXPECT_EQ(result.exit_code(), 2);
+  EXPECT_THAT(result.error, HasSubstr("failed: epsilon is 8 in phase attack"));
+  EXPECT_EQ(report()["category"], "configuration");
+}
+
+TEST_F(Spawn, BareExitStatusIsNamed) {
+  const Result result = launch("exit3");
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "failed: ended with status 3"));
+  EXPECT_EQ(report()["exit_code"], 3);
+}
+
+TEST_F(Spawn, KilledRankIsNamed) {
+  const Result result = launch("kill");
+  EXPECT_EQ(result.exit_code(), 137);
+  EXPECT_THAT(
+      result.error,
+      HasSubstr(line_start(1) + "killed by SIGKILL (signal 9) in phase attack at update 7\n"));
+  EXPECT_EQ(report()["category"], "killed from outside");
+  EXPECT_EQ(report()["signal"]["number"], 9);
+}
+
+TEST_F(Spawn, CrashIsNamed) {
+  const Result result = launch("segv");
+  EXPECT_EQ(result.exit_code(), 139);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "killed by SIGSEGV (signal 11)"));
+  EXPECT_EQ(report()["category"], "crash signal");
+}
+
+TEST_F(Spawn, RankThatIgnoresTheStopIsKilled) {
+  const Result result = launch("stubborn", kShortGrace);
+  EXPECT_EQ(result.exit_code(), 137);
+  EXPECT_EQ(report()["rank"], 1);
+  EXPECT_EQ(report()["victims"][0]["rank"], 0);
+  EXPECT_EQ(report()["victims"][0]["category"], "stopped by launcher");
+}
+
+TEST_F(Spawn, RankThatLeftIsToBlame) {
+  const Result result = launch("leaver");
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "failed: ended with status 0 while others"));
+  EXPECT_EQ(report()["victims"][0]["category"], "lost peer");
+}
+
+TEST_F(Spawn, VictimThatEndsFirstIsNotTheCause) {
+  const Result result = launch("victim_first");
+  EXPECT_EQ(result.exit_code(), 137);
+  EXPECT_EQ(report()["rank"], 1);
+}
+
+TEST_F(Spawn, ChildrenOfARankEndWithIt) {
+  EXPECT_EQ(launch("child").exit_code(), 137);
+  const pid_t child = std::stoi(read_file(run_ / "pid-child"));
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+}
+
+TEST_F(Spawn, AttemptsKeepEarlierLogs) {
+  EXPECT_EQ(launch("kill").exit_code(), 137);
+  EXPECT_EQ(launch("environment").exit_code(), 0);
+  EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+  EXPECT_TRUE(fs::exists(run_ / "logs/attempt-1/failure.json"));
+  EXPECT_THAT(log(0, 2), HasSubstr("rank 0 of 2"));
+}
+
+TEST_F(Spawn, StopSignalsReachTheRanks) {
+  EXPECT_EQ(launch_and_signal("train", "pid-", kLongGrace, {SIGTERM}).exit_code(), 75);
+  EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+}
+
+TEST_F(Spawn, RepeatedSignalsChangeNothing) {
+  EXPECT_EQ(launch_and_signal("train", "pid-", kLongGrace, {SIGUSR1, SIGTERM, SIGTERM, SIGTERM})
+                .exit_code(),
+            75);
+}
+
+TEST_F(Spawn, FirstInterruptSaves) {
+  const Result result = launch_and_signal("train", "pid-", kLongGrace, {SIGINT});
+  EXPECT_EQ(result.exit_code(), 130);
+  EXPECT_THAT(result.error, HasSubstr("a second Ctrl-C stops at once"));
+}
+
+TEST_F(Spawn, SecondInterruptKills) {
+  Program program(command("deaf", kLongGrace, kLongGrace));
+  wait_for_file(run_ / "deaf-0");
+  wait_for_file(run_ / "deaf-1");
+  ::kill(program.pid(), SIGINT);
+  // Two pending SIGINT are one: the second goes out when the first has been taken.
+  const std::string pending_mask = concat("/proc/", program.pid(), "/status");
+  const auto is_pending = [&] {
+    const std::string text = read_file(pending_mask);
+    const std::size_t start = text.find("ShdPnd:\t") + 8;
+    return (std::stoull(text.substr(start, 16), nullptr, 16) >> (SIGINT - 1) & 1U) != 0;
+  };
+  while (is_pending()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  ::kill(program.pid(), SIGINT);
+  const Result result = program.wait();
+  EXPECT_EQ(result.exit_code(), 130);
+  EXPECT_THAT(result.error, HasSubstr("second Ctrl-C"));
+  EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+}
+
+TEST_F(Spawn, GraceEndsInStatus143) {
+  const Result result = launch_and_signal("deaf", "deaf-", kShortGrace, {SIGTERM});
+  EXPECT_EQ(result.exit_code(), 143);
+  EXPECT_THAT(result.error, HasSubstr("did not stop in time and is killed"));
+}
+
+TEST_F(Spawn, NothingOutlivesAKilledLauncher) {
+  for (const char* scenario : {"train", "deaf"}) {
+    Program program(command(scenario, kLongGrace, kLongGrace));
+    const char* ready = std::string_view(scenario) == "deaf" ? "deaf-" : "pid-";
+    wait_for_file(run_ / concat(ready, 0));
+    wait_for_file(run_ / concat(ready, 1));
+    ::kill(program.pid(), SIGKILL);
+    EXPECT_TRUE(WIFSIGNALED(program.wait().status));
+    int orphans = 0;
+    while (::waitpid(-1, nullptr, 0) > 0) {
+      ++orphans;
+    }
+    EXPECT_EQ(orphans, 2) << scenario;
+    fs::remove(run_ / "pid-0");
+    fs::remove(run_ / "pid-1");
+  }
+}
+
+TEST_F(Spawn, RunDirectoryInTheWayIsAnErrorBeforeRanksStart) {
+  write_file_atomically(run_ / "logs", "a file");
+  const Result result = launch("done");
+  EXPECT_EQ(result.exit_code(), 99);
+  EXPECT_THAT(result.error, HasSubstr("cannot make"));
+  EXPECT_FALSE(fs::exists(run_ / "pid-0"));
+}
+
+}  // namespace
+}  // namespace temper

@@ -1,0 +1,107 @@
+#include "temper/dist/store.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "temper/launch/start_barrier.h"
+
+namespace temper {
+namespace {
+
+using std::chrono::milliseconds;
+using testing::HasSubstr;
+
+constexpr milliseconds kLong{20'000};
+const std::vector<std::string> kMissing = {"missing"};
+
+TEST(Store, TwoConnectionsShareValues) {
+  Store host = Store::host({});
+  Store peer = Store::connect("127.0.0.1", host.port(), kLong);
+  host.set("key", std::string_view("a\0b", 3));
+  EXPECT_EQ(peer.get("key"), std::string("a\0b", 3));
+  EXPECT_EQ(host.add("sum", 2), 2);
+  EXPECT_EQ(peer.add("sum", 3), 5);
+  const std::vector<std::string> both = {"key", "sum"};
+  EXPECT_TRUE(peer.check(both));
+  EXPECT_TRUE(peer.wait(both, milliseconds(1000)));
+  EXPECT_FALSE(peer.check(kMissing));
+}
+
+TEST(Store, IsUsableAfterAWaitThatRanOut) {
+  Store host = Store::host({});
+  EXPECT_FALSE(host.wait(kMissing, milliseconds(50)));
+  host.set("missing", "now");
+  EXPECT_TRUE(host.wait(kMissing, milliseconds(1000)));
+  EXPECT_EQ(host.get("missing"), "now");
+}
+
+TEST(Store, TakesAListeningSocket) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 8), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  Store host = Store::host({.listening_descriptor = listener});
+  EXPECT_EQ(host.port(), ::ntohs(address.sin_port));
+  Store peer = Store::connect("127.0.0.1", host.port(), kLong);
+  peer.set("a", "b");
+  EXPECT_EQ(host.get("a"), "b");
+}
+
+TEST(Store, ErrorsNameHostAndPort) {
+  const Store host = Store::host({});
+  try {
+    static_cast<void>(Store::host({.port = host.port()}));
+    ADD_FAILURE() << "a second host on the port";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:" + std::to_string(host.port())));
+    EXPECT_THAT(error.what(), HasSubstr("MASTER_PORT"));
+  }
+  try {
+    static_cast<void>(Store::connect("127.0.0.1", 1, milliseconds(300)));
+    ADD_FAILURE() << "nobody listens on port 1";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1"));
+    EXPECT_THAT(error.what(), HasSubstr("MASTER_ADDR"));
+  }
+}
+
+TEST(Store, LostHostIsAnErrorAndNoTimeOut) {
+  auto host = std::make_unique<Store>(Store::host({}));
+  Store peer = Store::connect("127.0.0.1", host->port(), kLong);
+  host.reset();
+  EXPECT_THROW(static_cast<void>(peer.wait(kMissing, milliseconds(2000))), std::runtime_error);
+}
+
+TEST(StartBarrier, LetsAllRanksPass) {
+  Store host = Store::host({});
+  std::vector<std::jthread> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.emplace_back([&, rank] {
+      Store store = Store::connect("127.0.0.1", host.port(), kLong);
+      start_barrier(store, rank, 3, kLong);
+    });
+  }
+}
+
+TEST(StartBarrier, NamesTheMissing) {
+  Store host = Store::host({});
+  try {
+    start_barrier(host, 0, 3, milliseconds(60), milliseconds(20));
+    ADD_FAILURE() << "nobody else came";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("ranks 1, 2 of 3 did not start"));
+  }
+}
+
+}  // namespace
+}  // namespace temper

@@ -1,0 +1,123 @@
+#include "temper/launch/worker.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "launch/shared_page.h"
+#include "temper/core/file.h"
+
+namespace temper {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(WorkerSignals, FirstRequestStays) {
+  const WorkerSignals signals(SecondInterrupt::kIgnore);
+  EXPECT_EQ(signals.stop_requested(), StopRequest::kNone);
+  ::raise(SIGUSR1);
+  EXPECT_EQ(signals.stop_requested(), StopRequest::kCheckpoint);
+  ::raise(SIGTERM);
+  ::raise(SIGINT);
+  ::raise(SIGINT);
+  EXPECT_EQ(signals.stop_requested(), StopRequest::kCheckpoint);
+}
+
+TEST(WorkerSignals, EachSignalHasItsKind) {
+  for (const auto& [number, kind] :
+       {std::pair{SIGUSR1, StopRequest::kCheckpoint}, std::pair{SIGTERM, StopRequest::kTerminate},
+        std::pair{SIGINT, StopRequest::kInterrupt}}) {
+    const WorkerSignals signals(SecondInterrupt::kIgnore);
+    ::raise(number);
+    EXPECT_EQ(signals.stop_requested(), kind);
+  }
+}
+
+TEST(WorkerSignals, SecondInterruptEndsAProcessWithoutLauncher) {
+  const auto interrupt_twice = [] {
+    const WorkerSignals signals(SecondInterrupt::kExit);
+    ::raise(SIGTERM);
+    ::raise(SIGINT);
+    ::raise(SIGINT);
+  };
+  EXPECT_EXIT(interrupt_twice(), testing::ExitedWithCode(130), "");
+}
+
+TEST(Heartbeat, KeepsPhaseAndUpdate) {
+  Heartbeat heartbeat;
+  EXPECT_EQ(heartbeat.beat().phase, "start");
+  EXPECT_EQ(heartbeat.beat().nanoseconds, 0);
+  heartbeat.set("attack", 12);
+  heartbeat.set_phase("save checkpoint");
+  const Beat beat = heartbeat.beat();
+  EXPECT_EQ(beat.phase, "save checkpoint");
+  EXPECT_EQ(beat.update, 12U);
+  EXPECT_GT(beat.nanoseconds, 0);
+}
+
+TEST(Heartbeat, LongPhaseIsCut) {
+  Heartbeat heartbeat;
+  heartbeat.set(std::string(40, 'p'), 0);
+  EXPECT_EQ(heartbeat.beat().phase, std::string(Heartbeat::kPhaseLength, 'p'));
+}
+
+TEST(Heartbeat, ReaderNeverSeesAMixture) {
+  Heartbeat heartbeat;
+  heartbeat.set("0", 0);
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (std::uint64_t i = 0; !stop.stop_requested(); ++i) {
+      heartbeat.set(std::to_string(i), i);
+    }
+  });
+  for (int i = 0; i < 20'000; ++i) {
+    const Beat beat = heartbeat.beat();
+    ASSERT_EQ(beat.phase, std::to_string(beat.update));
+  }
+}
+
+class ReportFailure : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "temper-worker-XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+    ::setenv("TORCHELASTIC_ERROR_FILE", (folder_ / "error.json").c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("TORCHELASTIC_ERROR_FILE");
+    fs::remove_all(folder_);
+  }
+  fs::path folder_;
+};
+
+TEST_F(ReportFailure, WritesWhatTorchrunReads) {
+  Heartbeat heartbeat;
+  heartbeat.set("data", 7);
+  report_failure(heartbeat, FailureCategory::kData, "cannot read b.png");
+  report_failure(heartbeat, FailureCategory::kException, "a consequence");
+  const auto json = nlohmann::json::parse(read_file(folder_ / "error.json"));
+  const auto& message = json["message"];
+  EXPECT_EQ(message["message"], "cannot read b.png in phase data at update 7");
+  EXPECT_EQ(message["extraInfo"]["py_callstack"], message["message"]);
+  const std::string timestamp = message["extraInfo"]["timestamp"];
+  EXPECT_EQ(timestamp.find_first_not_of("0123456789"), std::string::npos);
+}
+
+TEST_F(ReportFailure, VictimLeavesTorchrunsFileAlone) {
+  report_failure(Heartbeat(), FailureCategory::kLostPeer, "connection closed");
+  EXPECT_TRUE(fs::is_empty(folder_));
+}
+
+TEST_F(ReportFailure, NeverThrows) {
+  ::setenv("TORCHELASTIC_ERROR_FILE", "/proc/none/error.json", 1);
+  report_failure(Heartbeat(), FailureCategory::kException, std::string(20'000, 'x'));
+  ::setenv("TORCHELASTIC_ERROR_FILE", "", 1);
+  report_failure(Heartbeat(), FailureCategory::kException, "text");
+}
+
+}  // namespace
+}  // namespace temper
