@@ -84,7 +84,8 @@ install_system_packages() {
   say "system packages: installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq ||
     fail "apt-get update failed: is the network there, and are the entries in /etc/apt right?"
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" ||
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
+      --no-install-recommends "${missing[@]}" ||
     fail "apt-get could not install: ${missing[*]}" \
       "Its message stands above. Debian 12 has all of them; other systems may name them otherwise."
 }

@@ -1,6 +1,7 @@
 #pragma once
-// A catalog maps names to factories: an ordinary value with one explicit line per entry, so that nothing depends on
-// static registration (which a linker drops from static libraries) and a program can add entries of its own.
+// A catalog maps names to factories: an ordinary value with one explicit line per entry, so that
+// nothing depends on static registration (which a linker drops from static libraries) and a program
+// can add entries of its own.
 
 #include <functional>
 #include <memory>
