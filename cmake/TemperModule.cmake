@@ -4,13 +4,15 @@
 # temper_add_test(NAME <name> LABEL <label> SOURCES ... [LIBRARIES ...] [MODULES] [TIMEOUT s] [EACH] [SERIAL])
 #   One GoogleTest program and one ctest entry, or one entry per test with EACH. SERIAL: runs alone, as dist,
 #   launch and chaos always do. The target temper_tests_<label> builds the programs of a label.
-find_program(TEMPER_LLD ld.lld)
+# Not lld: g++ emits unwind entries of length zero for empty cold parts, lld then keeps such an entry in place of the
+# real one at the same address, and an exception thrown there ends the program.
+find_program(TEMPER_GOLD ld.gold)
 
 add_library(temper_options INTERFACE)
 target_compile_features(temper_options INTERFACE cxx_std_20)
 target_link_libraries(temper_options INTERFACE temper_warnings temper_sanitizers)
-if(TEMPER_LLD)
-  target_link_options(temper_options INTERFACE -fuse-ld=lld)
+if(TEMPER_GOLD)
+  target_link_options(temper_options INTERFACE -fuse-ld=gold)
 endif()
 
 # The precompiled header has a target of its own, whose flags are those of every target that reuses it.
