@@ -15,7 +15,7 @@ namespace {
 using Kind = PickleObject::Kind;
 
 constexpr int kMaxDepth = 64;
-constexpr std::int64_t kMaxNodes = 20'000'000;  // lists that repeat each other grow exponentially
+constexpr std::int64_t kMaxNodes = 4'000'000;  // lists that repeat each other grow exponentially
 
 constexpr std::string_view kUntypedStorage = "torch.storage.UntypedStorage";
 constexpr std::array<std::string_view, 8> kFunctions = {
