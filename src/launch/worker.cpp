@@ -34,7 +34,6 @@ constexpr int kExitTerminated = 143;
 std::atomic<int> stop_signal{0};
 std::atomic<int> interrupts{0};
 std::atomic<bool> second_interrupt_exits{false};
-std::array<struct sigaction, kStopSignals.size() + 1> previous_actions;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 extern "C" void temper_note_stop_signal(int number) {
@@ -45,12 +44,12 @@ extern "C" void temper_note_stop_signal(int number) {
   }
 }
 
-void set_action(int number, void (*handler)(int), struct sigaction* previous) {
+void set_action(int number, void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART;
   ::sigemptyset(&action.sa_mask);
-  if (::sigaction(number, &action, previous) != 0) {
+  if (::sigaction(number, &action, nullptr) != 0) {
     throw_errno(concat("cannot handle signal ", number));
   }
 }
@@ -82,17 +81,10 @@ WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
   stop_signal.store(0);
   interrupts.store(0);
   second_interrupt_exits.store(second_interrupt == SecondInterrupt::kExit);
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
-    set_action(kStopSignals[i], temper_note_stop_signal, &previous_actions[i]);
+  for (const int number : kStopSignals) {
+    set_action(number, temper_note_stop_signal);
   }
-  set_action(SIGPIPE, SIG_IGN, &previous_actions.back());
-}
-
-WorkerSignals::~WorkerSignals() {
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
-    ::sigaction(kStopSignals[i], &previous_actions[i], nullptr);
-  }
-  ::sigaction(SIGPIPE, &previous_actions.back(), nullptr);
+  set_action(SIGPIPE, SIG_IGN);
 }
 
 StopRequest WorkerSignals::stop_requested() const noexcept {

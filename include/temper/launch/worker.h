@@ -23,13 +23,13 @@ enum class SecondInterrupt {
   kExit,    // no launcher: the second Ctrl-C ends the process at once with status 130
 };
 
-// While it lives, SIGTERM, SIGUSR1 and SIGINT only set a flag and SIGPIPE is ignored, so that a
-// rank can still save when its launcher's pipes are gone. The first request stays; repeats change
-// nothing. One object per process.
+// From its construction to the end of the process SIGTERM, SIGUSR1 and SIGINT only set a flag and
+// SIGPIPE is ignored, so that a rank can still save when its launcher's pipes are gone, and a late
+// duplicate cannot replace its exit status. The first request stays; repeats change nothing. A new
+// object starts without a request.
 class WorkerSignals {
  public:
   explicit WorkerSignals(SecondInterrupt second_interrupt);
-  ~WorkerSignals();
   WorkerSignals(const WorkerSignals&) = delete;
   WorkerSignals& operator=(const WorkerSignals&) = delete;
 
