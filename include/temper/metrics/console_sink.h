@@ -3,13 +3,14 @@
 // log, and a table of the validations at the end.
 
 #include <chrono>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "temper/metrics/pace.h"
 #include "temper/metrics/sink.h"
-#include "temper/metrics/status_file.h"
 
 namespace temper {
 
@@ -23,7 +24,7 @@ enum class ProgressMode { kAuto, kBar, kLines, kOff };
 
 class ConsoleSink final : public Sink {
  public:
-  // `mode` is not kAuto. kOff leaves the table and the events. `out` must outlive the sink.
+  // `mode` is not kAuto. kOff leaves the table alone. `out` must outlive the sink.
   ConsoleSink(std::ostream& out, ProgressMode mode, RunLength length,
               std::chrono::milliseconds interval = std::chrono::seconds(30),
               SteadyClock clock = std::chrono::steady_clock::now);
@@ -43,10 +44,8 @@ class ConsoleSink final : public Sink {
   RunLength length_;
   std::chrono::milliseconds interval_;
   SteadyClock clock_;
-  bool has_first_ = false;
-  bool has_line_ = false;
-  std::chrono::steady_clock::time_point first_time_{}, line_time_{};
-  std::int64_t first_update_ = 0;
+  Pace pace_;
+  std::optional<SteadyTime> line_time_;
   std::size_t bar_width_ = 0;  // characters on the terminal's line
   std::vector<ValidationRecord> validations_;
 };

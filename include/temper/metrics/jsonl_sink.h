@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -13,6 +14,8 @@ namespace temper {
 [[nodiscard]] std::string to_json(const TrainRecord& record);
 [[nodiscard]] std::string to_json(const ValidationRecord& record);
 [[nodiscard]] std::string to_json(const Event& event);
+
+class AppendFile;
 
 class JsonlSink final : public Sink {
  public:
@@ -27,10 +30,7 @@ class JsonlSink final : public Sink {
   void write(const Event& event) override;
 
  private:
-  void write_line(std::string line);
-
-  std::filesystem::path path_;
-  int fd_;
+  std::unique_ptr<AppendFile> file_;
 };
 
 }  // namespace temper

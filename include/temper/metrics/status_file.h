@@ -3,22 +3,14 @@
 // every `interval`, and at each event and validation.
 
 #include <chrono>
-#include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
+#include "temper/metrics/pace.h"
 #include "temper/metrics/sink.h"
 
 namespace temper {
-
-using SteadyClock = std::function<std::chrono::steady_clock::time_point()>;
-
-struct RunLength {
-  int epochs = 0;
-  std::int64_t updates = 0;
-};
 
 // {state, epoch, epochs, update, updates, images_per_second, eta_seconds, updated_at}. `state` is
 // running, preempted or finished; a launcher writes failure.json for a run that failed.
@@ -41,9 +33,8 @@ class StatusFile final : public Sink {
   SteadyClock clock_;
   std::string state_ = "running";
   TrainRecord last_;
-  std::optional<std::chrono::steady_clock::time_point> saved_;
-  std::optional<std::chrono::steady_clock::time_point> first_time_;
-  std::int64_t first_update_ = 0;
+  Pace pace_;
+  std::optional<SteadyTime> saved_;
 };
 
 }  // namespace temper

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,6 +15,8 @@ namespace temper {
 
 // CRC-32C (Castagnoli) as TFRecord masks it.
 [[nodiscard]] std::uint32_t masked_crc32c(std::string_view data);
+
+class AppendFile;
 
 class TensorBoardSink final : public Sink {
  public:
@@ -30,10 +33,8 @@ class TensorBoardSink final : public Sink {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
 
  private:
-  void write_record(std::string_view message);
-
   std::filesystem::path path_;
-  int fd_;
+  std::unique_ptr<AppendFile> file_;
 };
 
 }  // namespace temper
