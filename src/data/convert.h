@@ -15,11 +15,6 @@ namespace temper {
   return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
 }
 
-// The same for an entry of a palette, where Pillow cuts off.
-[[nodiscard]] constexpr std::uint8_t palette_luma(unsigned red, unsigned green, unsigned blue) {
-  return static_cast<std::uint8_t>((red * 299 + green * 587 + blue * 114) / 1000);
-}
-
 // Inverted CMYK samples, as every four-component JPEG is taken, to RGB.
 [[nodiscard]] std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk);
 

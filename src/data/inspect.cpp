@@ -12,6 +12,8 @@
 namespace temper {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t kChunk = 256;  // samples added up in order by one thread
 
 // Calls `visit(begin, end)` for all chunks; threads take them one after another.
@@ -127,17 +129,17 @@ std::string hexadecimal(std::uint64_t value) {
   return text;
 }
 
-nlohmann::json bad_as_json(const std::vector<BadSample>& bad) {
-  nlohmann::json list = nlohmann::json::array();
+Json bad_as_json(const std::vector<BadSample>& bad) {
+  Json list = Json::array();
   for (const BadSample& sample : bad) {
     list.push_back({{"name", sample.name}, {"reason", sample.reason}});
   }
   return list;
 }
 
-std::string dump(const nlohmann::json& json) {
+std::string dump(const Json& json) {
   // Names need not be UTF-8.
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string bad_as_text(const std::vector<BadSample>& bad) {
@@ -224,7 +226,7 @@ std::string to_text(const DatasetStatistics& statistics) {
 }
 
 std::string to_json(const DatasetStatistics& statistics) {
-  nlohmann::json classes = nlohmann::json::array();
+  Json classes = Json::array();
   for (std::size_t i = 0; i < statistics.class_names.size(); ++i) {
     classes.push_back(
         {{"name", statistics.class_names[i]}, {"samples", statistics.class_counts[i]}});

@@ -163,7 +163,11 @@ class JpegReader {
     if (decoder_.truncated) {
       return DataError("truncated: the JPEG file ends before its end marker");
     }
-    return DataError(concat("corrupt JPEG: ", decoder_.message));
+    std::string_view reason = decoder_.message;
+    if (constexpr std::string_view kPrefix = "Corrupt JPEG data: "; reason.starts_with(kPrefix)) {
+      reason.remove_prefix(kPrefix.size());
+    }
+    return DataError(concat("corrupt JPEG: ", reason));
   }
 
   Decoder decoder_;

@@ -153,6 +153,10 @@ std::string check_images(const NpyArray& array, const ImageLayout& layout,
   return kind;
 }
 
+std::string_view type_name(std::string_view kind) {
+  return kind == "u1" ? "uint8" : kind == "f4" ? "float32" : "float64";
+}
+
 template <typename Stored>
 std::vector<std::int64_t> widen(const NpyArray& array, const std::string& name) {
   std::vector<std::int64_t> labels(array.element_count());
@@ -264,7 +268,7 @@ class NpzDataset final : public Dataset {
     return with_channels(std::move(image), channels_);
   }
 
-  SampleInfo describe(std::size_t) const override { return {concat("npz ", images_.dtype)}; }
+  SampleInfo describe(std::size_t) const override { return {concat("npz ", type_name(kind_))}; }
 
  private:
   std::string images_name_;  // file and array

@@ -45,7 +45,6 @@ struct Layout {
   png_uint_32 width = 0;
   png_uint_32 height = 0;
   int channels = 0;
-  bool palette = false;
   bool deep_gray = false;
 };
 
@@ -60,9 +59,8 @@ bool read_layout(png_structp png, png_infop info, Source& source, Layout& layout
   png_read_info(png, info);
   const int color = png_get_color_type(png, info);
   const int depth = png_get_bit_depth(png, info);
-  layout.palette = color == PNG_COLOR_TYPE_PALETTE;
   layout.deep_gray = color == PNG_COLOR_TYPE_GRAY && depth == 16;
-  if (layout.palette) {
+  if (color == PNG_COLOR_TYPE_PALETTE) {
     png_set_palette_to_rgb(png);
   } else if (color == PNG_COLOR_TYPE_GRAY && depth < 8) {
     png_set_expand_gray_1_2_4_to_8(png);
@@ -100,8 +98,7 @@ class PngReader {
   PngReader(const PngReader&) = delete;
   PngReader& operator=(const PngReader&) = delete;
 
-  // `palette` tells whether the pixels come from one.
-  Image decode(bool& palette) {
+  Image decode() {
     Layout layout;
     if (!read_layout(png_, info_, source_, layout)) {
       throw failure();
@@ -109,7 +106,6 @@ class PngReader {
     if (layout.deep_gray) {
       throw DataError("unsupported 16-bit gray PNG; convert the file to 8 bits");
     }
-    palette = layout.palette;
     Image image{
         static_cast<int>(layout.height), static_cast<int>(layout.width), layout.channels, {}};
     std::vector<std::uint8_t> pixels(image.element_count());
@@ -137,15 +133,6 @@ class PngReader {
   png_infop info_ = nullptr;
 };
 
-Image palette_to_gray(const Image& image) {
-  const std::vector<std::uint8_t>& rgb = image.bytes();
-  std::vector<std::uint8_t> gray(rgb.size() / 3);
-  for (std::size_t i = 0; i < gray.size(); ++i) {
-    gray[i] = palette_luma(rgb[3 * i], rgb[3 * i + 1], rgb[3 * i + 2]);
-  }
-  return Image{image.height, image.width, 1, std::move(gray)};
-}
-
 }  // namespace
 
 Image decode_png(std::span<const std::uint8_t> data, int channels) {
@@ -153,10 +140,7 @@ Image decode_png(std::span<const std::uint8_t> data, int channels) {
     throw DataError("truncated: the PNG file ends inside its header");
   }
   check_image_size(big_endian(data, 16), big_endian(data, 20));
-  bool palette = false;
-  Image image = PngReader(data).decode(palette);
-  return palette && channels == 1 ? palette_to_gray(image)
-                                  : with_channels(std::move(image), channels);
+  return with_channels(PngReader(data).decode(), channels);
 }
 
 }  // namespace temper
