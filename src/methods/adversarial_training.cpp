@@ -21,7 +21,7 @@ at::Tensor count_correct(const at::Tensor& logits, const at::Tensor& labels) {
 
 }  // namespace
 
-StepOutput StandardTraining::compute_gradients(StepContext& context, const TrainingBatch& batch) {
+StepOutput StandardTraining::compute_gradients(StepContext& context, const ImageBatch& batch) {
   context.enter_phase("forward_backward");
   const at::Tensor logits = forward(context.model, batch.images, options_.statistics.clean_forward);
   const at::Tensor loss = cross_entropy_sum(logits, batch.labels, options_.label_smoothing);
@@ -32,9 +32,7 @@ StepOutput StandardTraining::compute_gradients(StepContext& context, const Train
           .robust_loss = zero,
           .clean_correct = count_correct(logits, batch.labels),
           .adversarial_correct = zero,
-          .adversarial_images = {},
-          .clean_logits = logits.detach(),
-          .adversarial_logits = {}};
+          .clean_logits = logits.detach()};
 }
 
 AdversarialTraining::AdversarialTraining(std::shared_ptr<const Attack> attack,
@@ -49,7 +47,7 @@ AdversarialTraining::AdversarialTraining(std::shared_ptr<const Attack> attack,
 }
 
 StepOutput AdversarialTraining::compute_gradients(StepContext& context,
-                                                  const TrainingBatch& batch) {
+                                                  const ImageBatch& batch) {
   if (context.epoch < options_.start_epoch) {
     return before_start_.compute_gradients(context, batch);
   }

@@ -22,16 +22,16 @@ struct AttackContext {
   // The model's batch-norm mode during the attack. kRunning issues no collective.
   StatisticsMode statistics = StatisticsMode::kRunning;
   // Indices in the data set, int64 [N] on the CPU: keys of the random numbers.
-  at::Tensor samples;
+  at::Tensor samples{};
   std::uint64_t seed = 0;
   Purpose purpose = Purpose::kAttackStart;
   std::uint32_t index = 0;  // update or epoch: other numbers for each
   // Optional perturbation to start from, [N, C, H, W] in the images' type; replaces the random
   // start.
-  at::Tensor start_noise;
+  at::Tensor start_noise{};
   // Optional; true ends the attack after the current step. A rank that stops early still joins
   // later collectives.
-  std::function<bool()> stop_requested;
+  std::function<bool()> stop_requested{};
 };
 
 class Attack {

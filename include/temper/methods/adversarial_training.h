@@ -30,7 +30,7 @@ struct MethodOptions {
 class StandardTraining final : public TrainingMethod {
  public:
   explicit StandardTraining(const MethodOptions& options) : options_(options) {}
-  StepOutput compute_gradients(StepContext& context, const TrainingBatch& batch) override;
+  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override;
 
  private:
   MethodOptions options_;
@@ -42,7 +42,7 @@ class AdversarialTraining final : public TrainingMethod {
  public:
   AdversarialTraining(std::shared_ptr<const Attack> attack, std::shared_ptr<const RobustLoss> loss,
                       const MethodOptions& options);
-  StepOutput compute_gradients(StepContext& context, const TrainingBatch& batch) override;
+  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override;
 
  private:
   std::shared_ptr<const Attack> attack_;

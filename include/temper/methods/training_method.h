@@ -11,15 +11,9 @@
 #include <vector>
 
 #include "temper/models/classifier.h"
+#include "temper/models/image_batch.h"
 
 namespace temper {
-
-// One rank's part of a micro-batch, on the model's device; it may be empty.
-struct TrainingBatch {
-  at::Tensor images;   // [N, C, H, W] in [0, 1]
-  at::Tensor labels;   // int64 [N]
-  at::Tensor samples;  // int64 [N] on the CPU, indices in the data set
-};
 
 // What the trainer lends to a method for one micro-batch.
 struct StepContext {
@@ -33,9 +27,9 @@ struct StepContext {
   std::function<void(const at::Tensor& loss_sum)> backward;
   // Names the phase that begins: "attack" or "forward_backward".
   std::function<void(std::string_view phase)> enter_phase = [](std::string_view) {};
-  std::function<bool()> stop_requested;
+  std::function<bool()> stop_requested{};
   // Optional start of the attack, see AttackContext; for references and tests.
-  at::Tensor start_noise;
+  at::Tensor start_noise{};
 };
 
 // Sums over this rank's samples of one micro-batch, detached scalars on the model's device.
@@ -46,9 +40,9 @@ struct StepOutput {
   at::Tensor clean_correct;
   at::Tensor adversarial_correct;
   // For inspection; detached, undefined when the method has none.
-  at::Tensor adversarial_images;
-  at::Tensor clean_logits;
-  at::Tensor adversarial_logits;
+  at::Tensor adversarial_images{};
+  at::Tensor clean_logits{};
+  at::Tensor adversarial_logits{};
 };
 
 class TrainingMethod {
@@ -58,7 +52,7 @@ class TrainingMethod {
   // Adds to .grad of the model's parameters. Never averages over ranks itself and never steps the
   // optimizer. All ranks call it together, with an empty batch too: forwards may hold collectives
   // of synchronised batch norm.
-  virtual StepOutput compute_gradients(StepContext& context, const TrainingBatch& batch) = 0;
+  virtual StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) = 0;
 
   // After the optimizer's step, or its omission when the update was skipped.
   virtual void after_update(bool /*applied*/) {}

@@ -1,0 +1,79 @@
+#pragma once
+// Exact clean and robust accuracy over a data set: each sample counts once for any world size and
+// batch size.
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "temper/attacks/attack.h"
+#include "temper/attacks/threat_model.h"
+#include "temper/data/loader.h"
+#include "temper/dist/communicator.h"
+#include "temper/models/classifier.h"
+#include "temper/models/image_batch.h"
+
+namespace temper {
+
+// Where and in which type a model computes.
+struct Placement {
+  at::Device device{at::kCPU};
+  at::ScalarType dtype = at::kFloat;
+};
+
+// Bytes become byte / 255; a channels-last copy on the device.
+[[nodiscard]] ImageBatch to_device(const HostBatch& batch, const Placement& placement);
+
+struct NamedAttack {
+  std::string name;
+  ThreatModel threat_model;
+  std::shared_ptr<const Attack> attack;
+};
+
+struct EvaluationOptions {
+  std::uint64_t dataset_size = 0;
+  std::uint64_t samples = 0;       // how many to use, evenly spaced over the data set; 0: all
+  std::uint64_t batch_size = 128;  // per rank
+  std::uint64_t seed = 0;
+  Placement placement;
+  // Optional; true cuts this rank's work short. The result of all ranks is then incomplete.
+  std::function<bool()> stop_requested{};
+  // Optional; called before each batch.
+  std::function<void()> on_batch{};
+};
+
+struct AttackResult {
+  std::string name;
+  ThreatModel threat_model;
+  // Samples classified right both before and under the attack.
+  std::int64_t robust_correct = 0;
+  double seconds = 0;  // of this rank
+};
+
+struct EvaluationResult {
+  std::int64_t samples = 0;
+  std::int64_t clean_correct = 0;
+  std::int64_t top5_correct =
+      0;  // label among the five largest logits; 0 with fewer than 10 classes
+  std::int64_t classes = 0;
+  std::vector<AttackResult> attacks;
+  bool complete = true;
+
+  [[nodiscard]] double accuracy(std::int64_t correct) const {
+    return samples == 0 ? 0 : static_cast<double>(correct) / static_cast<double>(samples);
+  }
+};
+
+// A collective. The model is used with its running statistics; its modes are as before afterwards.
+// `loader` belongs to the data set and must have no random transform. Random starts are keyed by
+// sample, so they do not depend on the sharding.
+[[nodiscard]] EvaluationResult evaluate(Classifier& model, Loader& loader,
+                                        const std::vector<NamedAttack>& attacks,
+                                        Communicator& communicator,
+                                        const EvaluationOptions& options);
+
+}  // namespace temper

@@ -1,0 +1,38 @@
+#pragma once
+// How far a run is, in updates and samples over all ranks; part of every checkpoint.
+
+#include <cstdint>
+#include <limits>
+
+#include "temper/core/units.h"
+
+namespace temper {
+
+struct Progress {
+  std::int64_t update = 0;   // applied or skipped
+  std::int64_t samples = 0;  // used, over all ranks
+  std::int64_t skipped_in_a_row = 0;
+  std::int64_t validated_update = 0;  // of the last complete validation
+  double best_metric = std::numeric_limits<double>::quiet_NaN();
+};
+
+// Fixed lengths of a run.
+struct RunShape {
+  std::int64_t epochs = 1;
+  std::int64_t updates_per_epoch = 1;
+  std::int64_t samples_per_epoch = 1;
+  std::int64_t max_updates = 0;  // 0: none
+
+  [[nodiscard]] std::int64_t total_updates() const { return epochs * updates_per_epoch; }
+  // Updates after which the run ends.
+  [[nodiscard]] std::int64_t last_update() const {
+    return max_updates > 0 && max_updates < total_updates() ? max_updates : total_updates();
+  }
+  // A length of training in updates; may be a fraction.
+  [[nodiscard]] double in_updates(const Period& period) const;
+  // Whether a multiple of `period` lies in (update - 1, update]; false for a zero period and update
+  // 0.
+  [[nodiscard]] bool is_due(const Period& period, std::int64_t update) const;
+};
+
+}  // namespace temper

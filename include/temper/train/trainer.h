@@ -1,0 +1,102 @@
+#pragma once
+// The training loop. Every rank runs the same loop; whatever changes its course (skip, stop, end of
+// time) is agreed in the one small collective of each update, so no rank decides alone.
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "temper/checkpoint/directory.h"
+#include "temper/data/loader.h"
+#include "temper/data/sampler.h"
+#include "temper/dist/communicator.h"
+#include "temper/dist/gradient_reducer.h"
+#include "temper/eval/evaluation.h"
+#include "temper/methods/training_method.h"
+#include "temper/metrics/sink.h"
+#include "temper/models/classifier.h"
+#include "temper/optim/optimizer.h"
+#include "temper/optim/schedule.h"
+#include "temper/train/progress.h"
+
+namespace temper {
+
+// Why the loop ended. Except for kFinished the update that saw the request was discarded, on all
+// ranks alike.
+enum class StopReason {
+  kFinished,
+  kCheckpoint,  // asked to save and stop
+  kTerminate,
+  kInterrupt,
+  kTimeUp,
+};
+
+struct BestMetric {
+  enum class Kind { kRobustAccuracy, kCleanAccuracy };
+  Kind kind = Kind::kRobustAccuracy;
+  bool larger_is_better = true;
+};
+
+struct TrainerOptions {
+  std::uint64_t seed = 0;
+  RunShape shape;
+  double learning_rate = 0.1;
+  ScheduleOptions schedule;
+  std::optional<double> gradient_clip;
+  bool abort_on_nonfinite = false;
+  std::int64_t max_skipped = 10;  // skipped updates in a row before the run is aborted
+  std::optional<std::chrono::milliseconds> max_time;
+  Period validate_every{1, Period::Unit::kEpochs};
+  Period checkpoint_every{1, Period::Unit::kEpochs};
+  Period log_every{50, Period::Unit::kUpdates};
+  BestMetric best;
+  Placement placement;
+  ValueDict checkpoint_extra;  // further entries of each checkpoint, e.g. the configuration
+};
+
+// What the loop works with; all must outlive it.
+struct TrainerParts {
+  Classifier& model;
+  TrainingMethod& method;
+  Optimizer& optimizer;
+  GradientReducer& reducer;
+  Communicator& communicator;
+  ShardedSampler& sampler;
+  Loader& loader;
+  Sink& sink;                                        // on the main rank; may be empty on the others
+  const CheckpointDirectory* checkpoints = nullptr;  // null on other ranks than the main one
+  std::function<EvaluationResult()> validate;        // a collective; null: no validation
+  // kFinished: no request. Called often, must be cheap.
+  std::function<StopReason()> stop_requested;
+  // Called when a phase begins, for supervision.
+  std::function<void(std::string_view phase, std::int64_t update)> enter_phase;
+};
+
+class Trainer {
+ public:
+  Trainer(const TrainerParts& parts, const TrainerOptions& options);
+  ~Trainer();
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  // Takes up a checkpoint's state: model, optimizer, method and progress. Call on every rank,
+  // before run. Throws ConfigError when it does not fit.
+  void restore(const Value& checkpoint);
+
+  // Trains to the end or to a stop request; validates and saves on the way and at the end. Errors
+  // of this rank are thrown; the launcher ends the others.
+  [[nodiscard]] StopReason run();
+
+  [[nodiscard]] const Progress& progress() const;
+  // Of the last complete validation.
+  [[nodiscard]] const std::optional<EvaluationResult>& last_validation() const;
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+}  // namespace temper

@@ -1,0 +1,138 @@
+#include "temper/eval/evaluation.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+
+#include "temper/data/sampler.h"
+
+namespace temper {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// This rank's batches; a part of the data set is spread evenly over it, since folders are sorted by
+// class.
+std::vector<std::vector<std::uint32_t>> plan_batches(const EvaluationOptions& options,
+                                                     const Communicator& communicator) {
+  const bool part = options.samples != 0 && options.samples < options.dataset_size;
+  const std::uint64_t count = part ? options.samples : options.dataset_size;
+  auto batches =
+      evaluation_shard(count, communicator.rank(), communicator.world_size(), options.batch_size);
+  if (part) {
+    for (auto& batch : batches) {
+      for (std::uint32_t& index : batch) {
+        index = static_cast<std::uint32_t>(index * options.dataset_size / count);
+      }
+    }
+  }
+  return batches;
+}
+
+ImageBatch select(const ImageBatch& batch, const at::Tensor& keep) {
+  const at::Tensor places = keep.nonzero().view(-1);
+  return {batch.images.index_select(0, places), batch.labels.index_select(0, places),
+          batch.samples.index_select(0, places.cpu())};
+}
+
+// Adds one batch to the counts.
+void count_batch(Classifier& model, const ImageBatch& batch,
+                 const std::vector<NamedAttack>& attacks, const EvaluationOptions& options,
+                 EvaluationResult& result) {
+  const at::Tensor logits = model.forward(batch.images);
+  const at::Tensor correct = logits.argmax(1).eq(batch.labels);
+  result.samples += batch.labels.numel();
+  result.clean_correct += correct.sum().item<std::int64_t>();
+  result.classes = logits.size(1);
+  if (result.classes >= 10) {
+    const at::Tensor best = std::get<1>(logits.topk(5, 1));
+    result.top5_correct += best.eq(batch.labels.unsqueeze(1)).sum().item<std::int64_t>();
+  }
+  if (attacks.empty()) {
+    return;
+  }
+  const ImageBatch standing = select(batch, correct);
+  for (std::size_t i = 0; i < attacks.size() && standing.labels.numel() > 0; ++i) {
+    const auto start = Clock::now();
+    const at::Tensor adversarial =
+        attacks[i].attack->perturb(model, standing.images, standing.labels,
+                                   {.statistics = StatisticsMode::kRunning,
+                                    .samples = standing.samples,
+                                    .seed = options.seed,
+                                    .purpose = Purpose::kEvaluation,
+                                    .stop_requested = options.stop_requested});
+    result.attacks[i].robust_correct +=
+        model.forward(adversarial).argmax(1).eq(standing.labels).sum().item<std::int64_t>();
+    result.attacks[i].seconds += seconds_since(start);
+  }
+}
+
+// Sums the integer counts over ranks. A rank that was stopped makes the whole result incomplete.
+void reduce(EvaluationResult& result, Communicator& communicator) {
+  std::vector<std::int64_t> counts{result.samples, result.clean_correct, result.top5_correct,
+                                   result.complete ? 0 : 1};
+  for (const AttackResult& attack : result.attacks) {
+    counts.push_back(attack.robust_correct);
+  }
+  at::Tensor sums = at::tensor(counts, at::kLong);
+  communicator.all_reduce_sum(sums);
+  const std::int64_t* sum = sums.const_data_ptr<std::int64_t>();
+  result.samples = sum[0];
+  result.clean_correct = sum[1];
+  result.top5_correct = sum[2];
+  result.complete = sum[3] == 0;
+  for (std::size_t i = 0; i < result.attacks.size(); ++i) {
+    result.attacks[i].robust_correct = sum[4 + i];
+  }
+}
+
+}  // namespace
+
+ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
+  const bool bytes = batch.element_type == ElementType::kUInt8;
+  const std::vector<std::int64_t> shape{batch.count, batch.height, batch.width, batch.channels};
+  // The tensors below only read; from_blob takes no const pointer.
+  auto* data = const_cast<std::byte*>(batch.pixels.data());  // NOLINT
+  const at::Tensor host = at::from_blob(data, shape, bytes ? at::kByte : at::kFloat);
+  const at::Tensor pixels = host.to(placement.device).permute({0, 3, 1, 2});
+  at::Tensor images = pixels.to(placement.dtype, /*non_blocking=*/false, /*copy=*/true);
+  if (bytes) {
+    images.div_(255);
+  }
+  return {images, at::tensor(batch.labels, at::kLong).to(placement.device),
+          at::tensor(batch.samples, at::kLong)};
+}
+
+EvaluationResult evaluate(Classifier& model, Loader& loader,
+                          const std::vector<NamedAttack>& attacks, Communicator& communicator,
+                          const EvaluationOptions& options) {
+  const at::NoGradGuard no_grad;
+  const StatisticsModeGuard mode(model, StatisticsMode::kRunning);
+  EvaluationResult result;
+  for (const NamedAttack& attack : attacks) {
+    result.attacks.push_back({.name = attack.name, .threat_model = attack.threat_model});
+  }
+  loader.start(0, plan_batches(options, communicator));
+  while (loader.remaining() > 0) {
+    if (options.stop_requested && options.stop_requested()) {
+      result.complete = false;
+      break;
+    }
+    if (options.on_batch) {
+      options.on_batch();
+    }
+    HostBatch batch = loader.next();
+    if (batch.count > 0) {
+      count_batch(model, to_device(batch, options.placement), attacks, options, result);
+    }
+    loader.recycle(std::move(batch));
+  }
+  reduce(result, communicator);
+  return result;
+}
+
+}  // namespace temper

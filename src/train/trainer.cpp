@@ -1,0 +1,363 @@
+#include "temper/train/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+#include "temper/dist/delayed_read.h"
+#include "temper/dist/device.h"
+#include "temper/optim/gradients.h"
+#include "train/interval.h"
+#include "train/phase_clock.h"
+#include "train/run_state.h"
+#include "train/update_summary.h"
+
+namespace temper {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// One rank's part of an update on its device.
+struct DeviceUpdate {
+  std::vector<ImageBatch> micro_batches;
+  std::int64_t global_size = 0;
+};
+
+}  // namespace
+
+class Trainer::Loop {
+ public:
+  Loop(const TrainerParts& parts, const TrainerOptions& options);
+  void restore(const Value& checkpoint);
+  StopReason run();
+
+  Progress progress;  // of the updates whose outcome is known
+  std::optional<EvaluationResult> last_validation;
+
+ private:
+  // What has been asked of the device but may not be known on the host yet.
+  struct Launched {
+    std::int64_t update = 0;
+    std::int64_t samples = 0;
+    double learning_rate = 0;
+  };
+
+  void step();
+  DeviceUpdate fetch();
+  void compute_gradients(const DeviceUpdate& update);
+  void take_outcomes(bool flush);
+  void take_outcome(const Launched& launched, const double* values);
+  void do_due_work();
+  bool validate();
+  void save(bool best);
+  void finish();
+  void enter(Phase phase, std::string_view name);
+  void event(const char* what, std::vector<std::pair<std::string, EventDetail>> details = {});
+  [[nodiscard]] int epoch_of(std::int64_t update) const;
+  [[nodiscard]] StopReason own_stop_request() const;
+
+  TrainerParts parts_;
+  TrainerOptions options_;
+  std::vector<at::Tensor> parameters_;
+  PendingStatistics statistics_;
+  UpdateSummary summary_;
+  DelayedRead outcomes_;
+  std::vector<Launched> launched_;
+  std::int64_t next_update_ = 0;  // to be launched
+  std::int64_t loading_epoch_ = -1;
+  std::int64_t saved_update_ = -1;
+  StopReason stop_ = StopReason::kFinished;
+  bool stopped_ = false;
+  PhaseClock clock_;
+  LoggingInterval interval_;
+  Clock::time_point started_ = Clock::now();
+};
+
+Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
+    : parts_(parts),
+      options_(options),
+      parameters_(parts.model.parameters()),
+      statistics_(parts.model),
+      summary_(parts.communicator, options.placement, statistics_.flat_size()),
+      outcomes_(options.placement.device) {}
+
+void Trainer::Loop::restore(const Value& checkpoint) {
+  restore_run_state(checkpoint, parts_.model, parts_.optimizer, parts_.method, progress);
+  next_update_ = progress.update;
+  saved_update_ = progress.update;
+}
+
+StopReason Trainer::Loop::run() {
+  event(progress.update > 0 ? "resumed" : "started",
+        {{"world_size", std::int64_t{parts_.communicator.world_size()}}});
+  interval_.restart();
+  while (!stopped_) {
+    do_due_work();
+    if (stopped_ || next_update_ >= options_.shape.last_update()) {
+      break;
+    }
+    step();
+    // The host must know where it stands before it validates, saves or ends.
+    const bool last = next_update_ >= options_.shape.last_update();
+    take_outcomes(last || options_.shape.is_due(options_.validate_every, next_update_) ||
+                  options_.shape.is_due(options_.checkpoint_every, next_update_));
+  }
+  finish();
+  return stop_;
+}
+
+int Trainer::Loop::epoch_of(std::int64_t update) const {
+  return static_cast<int>((std::max<std::int64_t>(update, 1) - 1) /
+                          options_.shape.updates_per_epoch) +
+         1;
+}
+
+StopReason Trainer::Loop::own_stop_request() const {
+  const StopReason asked = parts_.stop_requested ? parts_.stop_requested() : StopReason::kFinished;
+  if (asked == StopReason::kFinished && options_.max_time &&
+      Clock::now() - started_ > *options_.max_time) {
+    return StopReason::kTimeUp;
+  }
+  return asked;
+}
+
+void Trainer::Loop::enter(Phase phase, std::string_view name) {
+  clock_.enter(phase);
+  if (parts_.enter_phase) {
+    parts_.enter_phase(name, next_update_);
+  }
+}
+
+void Trainer::Loop::event(const char* what,
+                          std::vector<std::pair<std::string, EventDetail>> details) {
+  parts_.sink.write(Event{.what = what,
+                          .epoch = epoch_of(progress.update),
+                          .update = progress.update,
+                          .details = std::move(details)});
+}
+
+// One update: gradients of the mean loss over all ranks' samples, then the optimizer where all
+// agree.
+void Trainer::Loop::step() {
+  const double learning_rate = scheduled_learning_rate(
+      options_.schedule, options_.learning_rate, static_cast<double>(next_update_),
+      static_cast<double>(options_.shape.total_updates()));
+  enter(Phase::kData, "data");
+  const DeviceUpdate update = fetch();
+  for (int replay = 0; replay < parts_.method.updates_per_batch(); ++replay) {
+    zero_gradients(parameters_);
+    summary_.begin();
+    compute_gradients(update);
+
+    enter(Phase::kCommunication, "communication");
+    summary_.reduce(own_stop_request(), clock_.take(), peak_host_memory(), statistics_);
+
+    enter(Phase::kOptimizer, "optimizer");
+    const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
+    const at::Tensor skip = summary_.decide(norm);
+    parts_.optimizer.step(learning_rate, skip);
+    statistics_.commit(skip.eq(0));
+    parts_.method.after_update(true);
+  }
+  outcomes_.push(summary_.values());
+  launched_.push_back({next_update_, update.global_size, learning_rate});
+  ++next_update_;
+  clock_.stop();
+}
+
+DeviceUpdate Trainer::Loop::fetch() {
+  const std::int64_t per_epoch = options_.shape.updates_per_epoch;
+  const auto epoch = static_cast<std::uint32_t>(next_update_ / per_epoch);
+  const auto first = static_cast<std::uint64_t>(next_update_ % per_epoch);
+  if (loading_epoch_ != epoch) {
+    std::vector<std::vector<std::uint32_t>> batches;
+    const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
+    for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
+      for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, u).micro_batches) {
+        batches.push_back(std::move(micro_batch.samples));
+      }
+    }
+    parts_.loader.start(epoch, std::move(batches));
+    loading_epoch_ = epoch;
+  }
+  const GlobalBatch plan = parts_.sampler.global_batch(epoch, first);
+  DeviceUpdate update{.micro_batches = {},
+                      .global_size = static_cast<std::int64_t>(plan.global_size)};
+  for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
+    HostBatch batch = parts_.loader.next();
+    update.micro_batches.push_back(to_device(batch, options_.placement));
+    parts_.loader.recycle(std::move(batch));
+  }
+  return update;
+}
+
+void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
+  const double scale = parts_.communicator.world_size() / static_cast<double>(update.global_size);
+  for (std::size_t i = 0; i < update.micro_batches.size(); ++i) {
+    const bool last = i + 1 == update.micro_batches.size();
+    StepContext context{
+        .model = parts_.model,
+        .seed = options_.seed,
+        .epoch = static_cast<std::uint32_t>(next_update_ / options_.shape.updates_per_epoch),
+        .update = static_cast<std::uint32_t>(next_update_),
+        .backward =
+            [&](const at::Tensor& loss_sum) {
+              const at::Tensor loss = loss_sum * scale;
+              last ? parts_.reducer.backward(loss) : loss.backward();
+            },
+        .enter_phase =
+            [&](std::string_view name) {
+              enter(name == "attack" ? Phase::kAttack : Phase::kForwardBackward, name);
+            },
+        .stop_requested = [&] { return own_stop_request() != StopReason::kFinished; }};
+    const StepOutput output = parts_.method.compute_gradients(context, update.micro_batches[i]);
+    summary_.add(output, update.micro_batches[i].labels.numel());
+  }
+}
+
+void Trainer::Loop::take_outcomes(bool flush) {
+  while (const auto values = outcomes_.pop(flush)) {
+    const Launched launched = launched_.front();
+    launched_.erase(launched_.begin());
+    if (!stopped_) {
+      take_outcome(launched, values->const_data_ptr<double>());
+    }
+  }
+}
+
+void Trainer::Loop::take_outcome(const Launched& launched, const double* values) {
+  stop_ = stop_reason_of(values);
+  if (stop_ != StopReason::kFinished) {
+    // This update was discarded everywhere, and so are those launched after it.
+    stopped_ = true;
+    next_update_ = progress.update;
+    return;
+  }
+  progress.update = launched.update + 1;
+  progress.samples += launched.samples;
+  const bool skipped = values[kSkipped] != 0;
+  progress.skipped_in_a_row = skipped ? progress.skipped_in_a_row + 1 : 0;
+  if (skipped) {
+    const std::string reason =
+        values[kNonfiniteRanks] > 0 ? "the loss is not finite" : "the gradient is not finite";
+    event("skipped_update", {{"reason", reason}, {"in_a_row", progress.skipped_in_a_row}});
+    if (options_.abort_on_nonfinite || progress.skipped_in_a_row > options_.max_skipped) {
+      throw std::runtime_error(concat("update ", launched.update, ": ", reason,
+                                      options_.abort_on_nonfinite
+                                          ? ""
+                                          : concat(" for the ", progress.skipped_in_a_row,
+                                                   "th time in a row (training.max_skipped)"),
+                                      "; try a smaller learning rate or training.gradient_clip"));
+    }
+  } else {
+    interval_.add(values, parts_.communicator.world_size());
+  }
+  const bool last = progress.update >= options_.shape.last_update();
+  if (options_.shape.is_due(options_.log_every, progress.update) || last) {
+    parts_.sink.write(interval_.record(epoch_of(progress.update), progress, launched.learning_rate,
+                                       parts_.communicator.world_size()));
+    interval_.restart();
+  }
+}
+
+void Trainer::Loop::do_due_work() {
+  const bool last = progress.update >= options_.shape.last_update();
+  bool best = false;
+  const bool validation_due =
+      last || options_.shape.is_due(options_.validate_every, progress.update);
+  if (parts_.validate && !options_.validate_every.is_zero() && validation_due &&
+      progress.validated_update != progress.update) {
+    best = validate();
+  }
+  if (!stopped_ && saved_update_ != progress.update &&
+      (last || best || options_.shape.is_due(options_.checkpoint_every, progress.update))) {
+    save(best);
+  }
+}
+
+// Whether the result is the best one so far.
+bool Trainer::Loop::validate() {
+  if (parts_.enter_phase) {
+    parts_.enter_phase("validation", progress.update);
+  }
+  EvaluationResult result = parts_.validate();
+  if (!result.complete) {
+    // All ranks know that one was stopped; now they agree on the reason.
+    summary_.begin();
+    summary_.reduce(own_stop_request(), clock_.take(), 0, statistics_);
+    stop_ = stop_reason_of(summary_.values().cpu().const_data_ptr<double>());
+    stopped_ = true;
+    require(stop_ != StopReason::kFinished, "a validation was cut short without a stop request");
+    return false;
+  }
+  parts_.sink.write(validation_record(result, epoch_of(progress.update), progress.update));
+  progress.validated_update = progress.update;
+  const bool robust =
+      options_.best.kind == BestMetric::Kind::kRobustAccuracy && !result.attacks.empty();
+  const double metric =
+      result.accuracy(robust ? result.attacks.front().robust_correct : result.clean_correct);
+  last_validation = std::move(result);
+  const bool best = std::isnan(progress.best_metric) ||
+                    (options_.best.larger_is_better ? metric > progress.best_metric
+                                                    : metric < progress.best_metric);
+  if (best) {
+    progress.best_metric = metric;
+  }
+  interval_.restart_clock();
+  return best;
+}
+
+// The main rank writes, all learn whether it could.
+void Trainer::Loop::save(bool best) {
+  if (parts_.enter_phase) {
+    parts_.enter_phase("save checkpoint", progress.update);
+  }
+  std::string error;
+  if (parts_.checkpoints != nullptr) {
+    CheckpointNames names{.epoch = std::nullopt, .best = best};
+    if (progress.update % options_.shape.updates_per_epoch == 0 && progress.update > 0) {
+      names.epoch = epoch_of(progress.update);
+    }
+    try {
+      parts_.checkpoints->save(run_state(parts_.model, parts_.optimizer, parts_.method, progress,
+                                         options_.shape, options_.checkpoint_extra),
+                               names);
+    } catch (const std::exception& failure) {
+      error = failure.what();
+    }
+  }
+  error = broadcast_text(parts_.communicator, error);
+  if (!error.empty()) {
+    throw std::runtime_error(
+        concat("the checkpoint at update ", progress.update, " could not be saved: ", error));
+  }
+  saved_update_ = progress.update;
+}
+
+void Trainer::Loop::finish() {
+  if (!stopped_) {
+    event("finished");
+    return;
+  }
+  if (saved_update_ != progress.update) {
+    save(/*best=*/false);
+  }
+  event("preempted");
+}
+
+Trainer::Trainer(const TrainerParts& parts, const TrainerOptions& options)
+    : loop_(std::make_unique<Loop>(parts, options)) {}
+Trainer::~Trainer() = default;
+
+void Trainer::restore(const Value& checkpoint) { loop_->restore(checkpoint); }
+StopReason Trainer::run() { return loop_->run(); }
+const Progress& Trainer::progress() const { return loop_->progress; }
+const std::optional<EvaluationResult>& Trainer::last_validation() const {
+  return loop_->last_validation;
+}
+
+}  // namespace temper

@@ -1,0 +1,74 @@
+#include "train/update_summary.h"
+
+#include <ATen/ATen.h>
+
+#include "temper/core/error.h"
+
+namespace temper {
+namespace {
+
+constexpr std::array kStopOrder{StopReason::kInterrupt, StopReason::kTerminate,
+                                StopReason::kCheckpoint, StopReason::kTimeUp};
+static_assert(kStopOrder.size() == kPhaseTimes - kStopFlags);
+
+}  // namespace
+
+UpdateSummary::UpdateSummary(Communicator& communicator, const Placement& placement,
+                             std::int64_t statistics_size)
+    : communicator_(communicator),
+      options_(at::TensorOptions().dtype(at::kDouble).device(placement.device)),
+      statistics_size_(statistics_size) {}
+
+void UpdateSummary::begin() {
+  values_ = at::zeros({kFieldCount + communicator_.world_size() + statistics_size_}, options_);
+}
+
+void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
+  const at::Tensor sums =
+      at::stack({output.loss.to(at::kDouble), output.clean_loss.to(at::kDouble),
+                 output.robust_loss.to(at::kDouble), output.clean_correct.to(at::kDouble),
+                 output.adversarial_correct.to(at::kDouble)});
+  values_.narrow(0, kLossSum, 5).add_(sums);
+  values_[kSampleCount].add_(samples);
+  values_[kNonfiniteRanks].add_(output.loss.isfinite().logical_not());
+}
+
+void UpdateSummary::reduce(StopReason stop, const std::array<double, kPhases>& seconds,
+                           std::int64_t peak_memory, PendingStatistics& statistics) {
+  std::vector<double> host(kFieldCount + static_cast<std::size_t>(communicator_.world_size()), 0);
+  for (std::size_t i = 0; i < kStopOrder.size(); ++i) {
+    host[kStopFlags + i] = stop == kStopOrder[i] ? 1 : 0;
+  }
+  std::ranges::copy(seconds, host.begin() + kPhaseTimes);
+  host[kFieldCount + static_cast<std::size_t>(communicator_.rank())] =
+      static_cast<double>(peak_memory);
+  values().add_(at::tensor(host, at::kDouble).to(options_.device(), /*non_blocking=*/true));
+  at::Tensor packed = values_.narrow(0, values().numel(), statistics_size_);
+  const bool averages = statistics_size_ > 0 && communicator_.world_size() > 1;
+  if (averages) {
+    statistics.pack(packed);
+  }
+  communicator_.all_reduce_sum(values_);
+  if (averages) {
+    statistics.unpack(packed);
+  }
+}
+
+at::Tensor UpdateSummary::decide(const at::Tensor& gradient_norm) {
+  const at::Tensor flags = values_.narrow(0, kNonfiniteRanks, kPhaseTimes - kNonfiniteRanks).sum();
+  const at::Tensor skip = gradient_norm.isfinite().logical_not().logical_or(flags.gt(0));
+  values_[kGradientNorm].copy_(gradient_norm);
+  values_[kSkipped].copy_(skip);
+  return skip.to(at::kFloat);
+}
+
+StopReason stop_reason_of(const double* values) {
+  for (std::size_t i = 0; i < kStopOrder.size(); ++i) {
+    if (values[kStopFlags + i] > 0) {
+      return kStopOrder[i];
+    }
+  }
+  return StopReason::kFinished;
+}
+
+}  // namespace temper

@@ -1,0 +1,67 @@
+#pragma once
+// The one small collective of an update: sums of losses and counts, flags, times and pending
+// batch-norm statistics in one vector of doubles.
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+#include "temper/dist/communicator.h"
+#include "temper/methods/training_method.h"
+#include "temper/models/batch_norm.h"
+#include "temper/train/trainer.h"
+
+namespace temper {
+
+// Places in the vector.
+enum SummaryField : std::int64_t {
+  kLossSum,
+  kCleanLossSum,
+  kRobustLossSum,
+  kCleanCorrectSum,
+  kAdversarialCorrectSum,
+  kSampleCount,
+  kNonfiniteRanks,
+  kStopFlags,                       // one place for each StopReason but kFinished
+  kPhaseTimes = kStopFlags + 4,     // one place a phase
+  kGradientNorm = kPhaseTimes + 5,  // set after the reduction, equal on all ranks
+  kSkipped,                         // likewise
+  kFieldCount,
+};
+
+// A phase of the step; the order is that of PhaseSeconds.
+enum class Phase : std::uint8_t { kData, kAttack, kForwardBackward, kCommunication, kOptimizer };
+inline constexpr std::size_t kPhases = 5;
+
+class UpdateSummary {
+ public:
+  UpdateSummary(Communicator& communicator, const Placement& placement,
+                std::int64_t statistics_size);
+
+  void begin();
+  void add(const StepOutput& output, std::int64_t samples);
+  // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes
+  // one collective.
+  void reduce(StopReason stop, const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
+              PendingStatistics& statistics);
+  // Decides from the reduced flags and the averaged gradients whether the update counts; float32
+  // scalar on the device, 1: skip.
+  [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm);
+
+  // [kFieldCount + world size], with each rank's peak memory behind the fields.
+  [[nodiscard]] at::Tensor values() const {
+    return values_.narrow(0, 0, kFieldCount + communicator_.world_size());
+  }
+
+ private:
+  Communicator& communicator_;
+  at::TensorOptions options_;
+  std::int64_t statistics_size_;
+  at::Tensor values_;
+};
+
+// The most pressing reason among the reduced flags; kFinished for none.
+[[nodiscard]] StopReason stop_reason_of(const double* values);
+
+}  // namespace temper

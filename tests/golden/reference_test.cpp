@@ -1,0 +1,129 @@
+// Compares Temper with numbers of the official Python code, case by case and stage by stage.
+// TEMPER_REFERENCE_DIR names another folder of cases.
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "golden/reference_case.h"
+#include "support/compare.h"
+#include "temper/checkpoint/pytorch_file.h"
+#include "temper/core/file.h"
+#include "temper/core/text.h"
+
+namespace temper::testing_support {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kTolerance = 1e-9;
+
+std::filesystem::path folder() {
+  const char* given = std::getenv("TEMPER_REFERENCE_DIR");
+  return given != nullptr ? std::filesystem::path(given)
+                          : std::filesystem::path(TEMPER_SOURCE_DIR) / "tests/golden/part_a";
+}
+
+ValueDict read_dict(const std::filesystem::path& path) { return read_pytorch_file(path).as_dict(); }
+
+ReferenceInputs read_inputs(const std::string& net) {
+  const ValueDict inputs = read_dict(folder() / "a_inputs.pt");
+  return {.images = inputs.at("images").as_tensor().to(at::kDouble),
+          .labels = inputs.at("labels").as_tensor(),
+          .noise = inputs,
+          .state = read_dict(folder() / concat("a_state0_", net, ".pt"))};
+}
+
+struct Comparison {
+  int stages = 0;
+  std::string problems;
+};
+
+// Compares the float64 stages of a case whose key starts with one of `prefixes` (all stages when
+// empty).
+Comparison compare_case(const std::string& name, const std::string& net,
+                        const std::map<std::string, at::Tensor>& stages,
+                        const std::vector<std::string>& prefixes) {
+  Comparison comparison;
+  for (const auto& [key, value] : read_dict(folder() / concat("a_", name, "_", net, ".pt"))) {
+    if (!key.starts_with("f64/")) {
+      continue;
+    }
+    const std::string stage = key.substr(4);
+    if (!prefixes.empty() && stage == "loss_total_5") {
+      continue;  // depends on the statistics of the batches before
+    }
+    const bool wanted =
+        prefixes.empty() || std::ranges::any_of(prefixes, [&](const std::string& prefix) {
+          return stage.starts_with(prefix);
+        });
+    if (!wanted) {
+      continue;
+    }
+    ++comparison.stages;
+    const auto found = stages.find(stage);
+    const std::string problem = found == stages.end()
+                                    ? "no such stage"
+                                    : difference(found->second, value.as_tensor(), kTolerance);
+    if (!problem.empty()) {
+      comparison.problems += concat("  ", stage, ": ", problem, "\n");
+    }
+  }
+  return comparison;
+}
+
+class Reference : public testing::Test {
+ protected:
+  Reference() { at::set_num_threads(1); }  // the tensors are tiny
+  Json cases = Json::parse(read_file(folder() / "a_cases.json"));
+};
+
+TEST_F(Reference, EveryStageOfEverySupportedCaseIsEqual) {
+  int compared = 0;
+  int not_supported = 0;
+  for (const auto& [name, settings] : cases.at("cases").items()) {
+    for (const std::string net : cases.at("nets")) {
+      if (!is_supported(settings)) {
+        ++not_supported;
+        std::cout << name << " " << net << ": not supported\n";
+        continue;
+      }
+      const auto stages = run_case(settings, cases.at("optimizer"), net, read_inputs(net),
+                                   /*reference_order=*/true);
+      const Comparison comparison = compare_case(name, net, stages, {});
+      EXPECT_GT(comparison.stages, 0);
+      EXPECT_EQ(comparison.problems, "") << name << " " << net;
+      std::cout << name << " " << net << ": " << comparison.stages << " stages\n";
+      ++compared;
+    }
+  }
+  std::cout << compared << " cases compared, " << not_supported << " not supported\n";
+  EXPECT_GT(compared, 0);
+}
+
+TEST_F(Reference, TheDefaultOrderGivesTheSameLossesAndGradientsOnTheFirstBatch) {
+  int compared = 0;
+  for (const auto& [name, settings] : cases.at("cases").items()) {
+    for (const std::string net : cases.at("nets")) {
+      if (is_supported(settings)) {
+        const auto stages = run_case(settings, cases.at("optimizer"), net, read_inputs(net),
+                                     /*reference_order=*/false);
+        const Comparison comparison =
+            compare_case(name, net, stages,
+                         {"loss_natural", "loss_robust", "loss_total", "logits_", "grad/", "adv_"});
+        EXPECT_GT(comparison.stages, 5);
+        EXPECT_EQ(comparison.problems, "") << name << " " << net;
+        ++compared;
+      }
+    }
+  }
+  EXPECT_GT(compared, 0);
+}
+
+}  // namespace
+}  // namespace temper::testing_support

@@ -1,0 +1,64 @@
+#include "support/reference_nets.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include "temper/core/error.h"
+
+namespace temper::testing_support {
+namespace {
+
+class Cnn final : public Classifier {
+ public:
+  Cnn()
+      : Classifier({}),
+        conv1_(register_module(
+            "conv1", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3).padding(1).bias(false)))),
+        bn1_(register_module("bn1", std::make_shared<BatchNorm>(8))),
+        conv2_(register_module(
+            "conv2", torch::nn::Conv2d(
+                         torch::nn::Conv2dOptions(8, 16, 3).stride(2).padding(1).bias(false)))),
+        bn2_(register_module("bn2", std::make_shared<BatchNorm>(16))),
+        fc_(register_module("fc", torch::nn::Linear(16, 10))) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& x) override {
+    const at::Tensor hidden = bn1_->forward(conv1_->forward(x)).relu();
+    return fc_->forward(bn2_->forward(conv2_->forward(hidden)).relu().mean({2, 3}));
+  }
+  torch::nn::Conv2d conv1_;
+  std::shared_ptr<BatchNorm> bn1_;
+  torch::nn::Conv2d conv2_;
+  std::shared_ptr<BatchNorm> bn2_;
+  torch::nn::Linear fc_;
+};
+
+class MlpBn final : public Classifier {
+ public:
+  MlpBn()
+      : Classifier({}),
+        fc1_(register_module("fc1", torch::nn::Linear(192, 32))),
+        bn1_(register_module("bn1", std::make_shared<BatchNorm>(32))),
+        fc2_(register_module("fc2", torch::nn::Linear(32, 10))) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& x) override {
+    return fc2_->forward(bn1_->forward(fc1_->forward(x.flatten(1))).relu());
+  }
+  torch::nn::Linear fc1_;
+  std::shared_ptr<BatchNorm> bn1_;
+  torch::nn::Linear fc2_;
+};
+
+}  // namespace
+
+std::shared_ptr<Classifier> make_reference_net(const std::string& name) {
+  if (name == "cnn") {
+    return std::make_shared<Cnn>();
+  }
+  require(name == "mlpbn", "no reference net ", name);
+  return std::make_shared<MlpBn>();
+}
+
+}  // namespace temper::testing_support

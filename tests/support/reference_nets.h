@@ -1,0 +1,15 @@
+#pragma once
+// The two tiny nets of the reference numbers, for 3x8x8 images and ten classes.
+
+#include <memory>
+#include <string>
+
+#include "temper/models/classifier.h"
+
+namespace temper::testing_support {
+
+// "cnn": conv 3->8, batch norm, ReLU, conv 8->16 stride 2, batch norm, ReLU, mean over pixels,
+// linear 16->10. "mlpbn": linear 192->32, batch norm, ReLU, linear 32->10.
+[[nodiscard]] std::shared_ptr<Classifier> make_reference_net(const std::string& name);
+
+}  // namespace temper::testing_support

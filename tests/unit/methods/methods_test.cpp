@@ -1,0 +1,142 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "support/compare.h"
+#include "support/reference_nets.h"
+#include "temper/attacks/pgd.h"
+#include "temper/core/random_tensor.h"
+#include "temper/methods/adversarial_training.h"
+#include "temper/models/architectures.h"
+
+namespace temper {
+namespace {
+
+using testing_support::difference;
+
+at::Tensor random_logits(std::uint8_t layer) {
+  return normal_tensor({.seed = 6, .layer = layer}, at::arange(5), {4}, at::kDouble) * 3;
+}
+
+// Central differences of a scalar function, element by element.
+at::Tensor numeric_gradient(const std::function<at::Tensor(const at::Tensor&)>& function,
+                            const at::Tensor& at) {
+  constexpr double kStep = 1e-6;
+  at::Tensor gradient = at::zeros({at.numel()}, at::kDouble);
+  for (std::int64_t i = 0; i < at.numel(); ++i) {
+    at::Tensor shift = at::zeros({at.numel()}, at::kDouble);
+    shift[i] = kStep;
+    gradient[i] =
+        (function(at + shift.view_as(at)) - function(at - shift.view_as(at))) / (2 * kStep);
+  }
+  return gradient.view_as(at);
+}
+
+TEST(RobustLosses, GradientsEqualFiniteDifferencesInBothArguments) {
+  const at::Tensor labels = at::tensor({0L, 1L, 2L, 3L, 1L});
+  const TradesLoss trades(6, 0.1);
+  const MixedLoss mixed(0.5, 0.1);
+  for (const RobustLoss* loss : std::initializer_list<const RobustLoss*>{&trades, &mixed}) {
+    at::Tensor clean = random_logits(0).requires_grad_(true);
+    at::Tensor adversarial = random_logits(1).requires_grad_(true);
+    const auto total = [&](const at::Tensor& c, const at::Tensor& a) {
+      return loss->compute(c, c, a, labels).total;
+    };
+    const auto gradients = torch::autograd::grad({total(clean, adversarial)}, {clean, adversarial});
+    const at::NoGradGuard no_grad;
+    EXPECT_EQ(
+        difference(gradients[0],
+                   numeric_gradient([&](const at::Tensor& c) { return total(c, adversarial); },
+                                    clean.detach()),
+                   1e-7),
+        "");
+    EXPECT_EQ(difference(gradients[1],
+                         numeric_gradient([&](const at::Tensor& a) { return total(clean, a); },
+                                          adversarial.detach()),
+                         1e-7),
+              "");
+  }
+}
+
+TEST(RobustLosses, TradesTakesZeroProbabilitiesWithoutNan) {
+  const at::Tensor extreme = at::tensor({{1e4, 0.0, -1e4}}, at::kDouble);
+  const LossTerms terms =
+      TradesLoss(6, 0).compute(extreme, extreme, -extreme, at::zeros({1}, at::kLong));
+  EXPECT_TRUE(terms.total.isfinite().item<bool>());
+  EXPECT_GT(terms.robust.item<double>(), 1e3);
+}
+
+struct Fixture {
+  std::shared_ptr<Classifier> model = testing_support::make_reference_net("cnn");
+  ImageBatch batch{uniform_tensor({.seed = 2}, at::arange(6), {3, 8, 8}, at::kDouble),
+                   at::arange(6), at::arange(6)};
+
+  Fixture() {
+    initialize(*model, 1);
+    model->to(at::kDouble);
+  }
+  StepOutput run(TrainingMethod& method, std::uint32_t epoch = 0) {
+    for (at::Tensor& parameter : model->parameters()) {
+      parameter.mutable_grad() = {};
+    }
+    StepContext context{.model = *model, .epoch = epoch, .backward = [](const at::Tensor& loss) {
+                          loss.backward();
+                        }};
+    return method.compute_gradients(context, batch);
+  }
+  std::vector<at::Tensor> gradients() const {
+    std::vector<at::Tensor> out;
+    for (const at::Tensor& parameter : model->parameters()) {
+      out.push_back(parameter.grad().clone());
+    }
+    return out;
+  }
+};
+
+std::shared_ptr<const Attack> attack(double epsilon = 0.05) {
+  return std::make_shared<PgdAttack>(ThreatModel{.epsilon = epsilon},
+                                     PgdOptions{.steps = 3, .step_size = 0.02});
+}
+
+TEST(Methods, TradesWithoutRobustTermEqualsStandardTraining) {
+  Fixture fixture;
+  const auto methods = built_in_methods();
+  const auto standard = methods.make("standard", nullptr, {});
+  const StepOutput expected = fixture.run(*standard);
+  const auto expected_gradients = fixture.gradients();
+  for (const char* name : {"trades", "mixed"}) {
+    const auto method = methods.make(name, attack(), {.beta = 0});
+    const StepOutput output = fixture.run(*method);
+    EXPECT_EQ(difference(output.loss, expected.loss, 1e-12), "");
+    for (std::size_t i = 0; i < expected_gradients.size(); ++i) {
+      EXPECT_EQ(difference(fixture.gradients()[i], expected_gradients[i], 1e-12), "") << name;
+    }
+    EXPECT_TRUE(output.adversarial_images.defined());
+  }
+}
+
+TEST(Methods, StartEpochTrainsOnCleanImagesBefore) {
+  Fixture fixture;
+  const auto method = built_in_methods().make("trades", attack(), {.start_epoch = 2});
+  EXPECT_FALSE(fixture.run(*method, 1).adversarial_images.defined());
+  EXPECT_TRUE(fixture.run(*method, 2).adversarial_images.defined());
+}
+
+TEST(Methods, TheAttackRaisesTheRobustLoss) {
+  Fixture fixture;
+  const auto weak = built_in_methods().make("trades", attack(0.001), {});
+  const auto strong = built_in_methods().make("trades", attack(0.1), {});
+  const double small = fixture.run(*weak).robust_loss.item<double>();
+  EXPECT_GT(fixture.run(*strong).robust_loss.item<double>(), 10 * small);
+}
+
+TEST(Methods, OnlyTheCleanForwardUpdatesStatisticsByDefault) {
+  Fixture fixture;
+  const auto method = built_in_methods().make("trades", attack(), {});
+  static_cast<void>(fixture.run(*method));
+  PendingStatistics(*fixture.model).commit(at::ones({}, at::kBool));
+  EXPECT_EQ(fixture.model->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 1);
+}
+
+}  // namespace
+}  // namespace temper

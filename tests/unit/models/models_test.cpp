@@ -1,0 +1,131 @@
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "support/compare.h"
+#include "temper/core/error.h"
+#include "temper/core/random_tensor.h"
+#include "temper/models/architectures.h"
+#include "temper/models/model_state.h"
+
+namespace temper {
+namespace {
+
+using testing_support::difference;
+
+std::shared_ptr<Classifier> make(const std::string& name, const ArchitectureOptions& options) {
+  return built_in_architectures().make(name, options);
+}
+
+std::int64_t parameter_count(const Classifier& model) {
+  std::int64_t count = 0;
+  for (const at::Tensor& parameter : model.parameters()) {
+    count += parameter.numel();
+  }
+  return count;
+}
+
+TEST(Architectures, HaveTheKnownParameterCounts) {
+  EXPECT_EQ(parameter_count(*make("resnet18", {.classes = 1000})), 11689512);
+  EXPECT_EQ(parameter_count(*make("resnet34", {.classes = 1000})), 21797672);
+  EXPECT_EQ(parameter_count(*make("resnet50", {.classes = 1000})), 25557032);
+  EXPECT_EQ(parameter_count(*make("digits_cnn", {.channels = 1, .image_size = 8})), 21594);
+  EXPECT_EQ(parameter_count(*make("mnist_cnn", {.channels = 1, .image_size = 28})), 55418);
+}
+
+TEST(Architectures, GiveLogitsForFullAndEmptyBatches) {
+  const auto small = make("resnet18", {.classes = 7, .image_size = 32, .small_images = true});
+  small->set_statistics_mode(StatisticsMode::kRunning);
+  EXPECT_EQ(small->forward(at::rand({2, 3, 32, 32})).sizes(), (at::IntArrayRef{2, 7}));
+  EXPECT_EQ(small->forward(at::rand({0, 3, 32, 32})).sizes(), (at::IntArrayRef{0, 7}));
+  const auto digits = make("digits_cnn", {.channels = 1, .image_size = 8});
+  at::Tensor empty = at::zeros({0, 1, 8, 8});
+  digits->forward(empty).sum().backward();
+  for (const at::Tensor& parameter : digits->parameters()) {
+    ASSERT_TRUE(parameter.grad().defined()) << "an empty batch must give zero gradients";
+    EXPECT_EQ(parameter.grad().abs().sum().item<double>(), 0);
+  }
+}
+
+TEST(Architectures, RefuseImagesThatDoNotFit) {
+  EXPECT_THROW(static_cast<void>(make("digits_cnn", {.channels = 3, .image_size = 8})),
+               ConfigError);
+  try {
+    static_cast<void>(make("resnet19", {}));
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("did you mean 'resnet18'"), std::string::npos);
+  }
+}
+
+TEST(Classifier, NormalisesInsideInPixelUnits) {
+  ArchitectureOptions options{.channels = 1, .image_size = 8};
+  const auto plain = make("digits_cnn", options);
+  options.normalization = {.mean = {0.25}, .std = {0.5}};
+  const auto normalizing = make("digits_cnn", options);
+  initialize(*plain, 3);
+  initialize(*normalizing, 3);
+  const at::Tensor images = uniform_tensor({.seed = 1}, at::arange(4), {1, 8, 8}, at::kFloat);
+  EXPECT_EQ(difference(normalizing->forward(images), plain->forward((images - 0.25) / 0.5), 1e-6),
+            "");
+}
+
+TEST(Initialization, IsKeyedByTheSeedAndWithinPytorchsBounds) {
+  const ArchitectureOptions options{.channels = 1, .image_size = 8};
+  const auto first = make("digits_cnn", options);
+  const auto second = make("digits_cnn", options);
+  initialize(*first, 7);
+  initialize(*second, 7);
+  for (std::size_t i = 0; i < first->parameters().size(); ++i) {
+    EXPECT_TRUE(at::equal(first->parameters()[i], second->parameters()[i]));
+  }
+  initialize(*second, 8);
+  const at::Tensor weight = first->named_parameters()["fc1.weight"];
+  EXPECT_FALSE(at::equal(weight, second->named_parameters()["fc1.weight"]));
+  const double bound = 1 / std::sqrt(512.0);
+  EXPECT_LE(weight.abs().max().item<double>(), bound);
+  EXPECT_NEAR(weight.std().item<double>(), bound / std::sqrt(3.0), 0.02 * bound);
+  EXPECT_NEAR(weight.mean().item<double>(), 0, 0.02 * bound);
+  EXPECT_TRUE(at::equal(first->named_parameters()["bn1.weight"], at::ones({16})));
+}
+
+TEST(Guards, RestoreModesAndFlagsAlsoOnAThrow) {
+  const auto model = make("digits_cnn", {.channels = 1, .image_size = 8});
+  model->named_parameters()["fc1.bias"].set_requires_grad(false);
+  model->batch_norms()[1]->set_mode(StatisticsMode::kRunning);
+  try {
+    const AttackStateGuard guard(*model, StatisticsMode::kBatch);
+    EXPECT_FALSE(model->named_parameters()["fc1.weight"].requires_grad());
+    EXPECT_EQ(model->batch_norms()[0]->mode(), StatisticsMode::kBatch);
+    throw std::runtime_error("inside");
+  } catch (const std::runtime_error&) {
+  }
+  EXPECT_TRUE(model->named_parameters()["fc1.weight"].requires_grad());
+  EXPECT_FALSE(model->named_parameters()["fc1.bias"].requires_grad());
+  EXPECT_EQ(model->batch_norms()[0]->mode(), StatisticsMode::kUpdate);
+  EXPECT_EQ(model->batch_norms()[1]->mode(), StatisticsMode::kRunning);
+}
+
+TEST(ModelState, LoadsStrictlyAndNamesWhatDiffers) {
+  const auto model = make("digits_cnn", {.channels = 1, .image_size = 8});
+  StateDict state;
+  for (const auto& [name, tensor] : state_dict(*model)) {
+    state.emplace_back(name, at::full_like(tensor, 2));
+  }
+  load_state_dict(*model, state, "a.pt");
+  EXPECT_EQ(model->named_buffers()["bn1.running_mean"].min().item<double>(), 2);
+  state[0].second = at::zeros({3});
+  state.back().first = "fc3.bias";
+  try {
+    load_state_dict(*model, state, "a.pt");
+    FAIL() << "no error";
+  } catch (const ConfigError& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("a.pt"), std::string::npos);
+    EXPECT_NE(text.find("1 missing: fc2.bias"), std::string::npos) << text;
+    EXPECT_NE(text.find("1 unexpected: fc3.bias"), std::string::npos) << text;
+    EXPECT_NE(text.find("conv1.weight [3] instead of [16, 1, 3, 3]"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace temper
