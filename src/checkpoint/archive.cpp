@@ -256,6 +256,7 @@ struct CentralEntry {
   std::uint64_t size;
   std::uint64_t offset;
   std::uint32_t crc;
+  bool is_compressed;
   std::size_t length;  // of the entry in the directory
 };
 
@@ -285,9 +286,6 @@ CentralEntry parse_entry(std::string_view bytes) {
   if (get<std::uint32_t>(bytes, 0) != kCentralHeader) {
     throw DataError("the archive's directory is damaged");
   }
-  if (get<std::uint16_t>(bytes, 10) != 0) {
-    throw DataError("the archive is compressed: it was not made by torch.save");
-  }
   const std::size_t name_length = get<std::uint16_t>(bytes, 28);
   const std::size_t extra_length = get<std::uint16_t>(bytes, 30);
   const std::size_t comment_length = get<std::uint16_t>(bytes, 32);
@@ -298,13 +296,14 @@ CentralEntry parse_entry(std::string_view bytes) {
   }
   entry.name = bytes.substr(kCentralHeaderSize, name_length);
   entry.crc = get<std::uint32_t>(bytes, 16);
+  entry.is_compressed = get<std::uint16_t>(bytes, 10) != 0;
   const std::string_view zip64 =
       find_zip64(bytes.substr(kCentralHeaderSize + name_length, extra_length));
   std::size_t position = 0;
   entry.size = widen(get<std::uint32_t>(bytes, 24), zip64, position);
   const std::uint64_t stored_size = widen(get<std::uint32_t>(bytes, 20), zip64, position);
   entry.offset = widen(get<std::uint32_t>(bytes, 42), zip64, position);
-  if (stored_size != entry.size) {
+  if (stored_size != entry.size && !entry.is_compressed) {
     throw DataError("the archive's directory is damaged");
   }
   return entry;
@@ -327,7 +326,9 @@ void ArchiveReader::read_directory(const Directory& directory) {
       root = entry.name.substr(0, slash);
     }
     if (*root != entry.name.substr(0, slash) ||
-        !entries_.try_emplace(entry.name.substr(slash + 1), entry.size, entry.offset, entry.crc)
+        !entries_
+             .try_emplace(entry.name.substr(slash + 1), entry.size, entry.offset, entry.crc,
+                          entry.is_compressed)
              .second) {
       throw DataError(concat("the record '", entry.name, "' is out of place"));
     }
@@ -342,6 +343,9 @@ const ArchiveReader::Entry& ArchiveReader::find(const std::string& name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     throw DataError(concat("the record '", name, "' is missing"));
+  }
+  if (found->second.is_compressed) {
+    throw DataError(concat("the record '", name, "' is compressed, which torch.save never does"));
   }
   return found->second;
 }

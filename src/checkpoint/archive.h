@@ -63,6 +63,7 @@ class ArchiveReader {
     std::uint64_t size;
     std::uint64_t offset;  // of the local header
     std::uint32_t crc;
+    bool is_compressed;
   };
   struct Directory {
     std::uint64_t offset;

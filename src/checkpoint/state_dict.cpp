@@ -24,7 +24,7 @@ void strip_wrapper_prefix(StateDict& state) {
 // The dict of weights in a file of PyTorch: the whole file or one of the customary entries.
 const ValueDict& find_weights(const Value& file) {
   if (!file.holds<ValueDict>()) {
-    throw DataError(concat("it holds a ", file.type_name(), ", not a dict of tensors"));
+    throw DataError(concat("it is of type ", file.type_name(), ", not a dict of tensors"));
   }
   for (const std::string_view key : {"state_dict", "model"}) {
     const Value* nested = file.as_dict().find(key);
@@ -61,7 +61,7 @@ StateDict to_state_dict(const ValueDict& dict) {
   StateDict state;
   for (const auto& [name, value] : dict) {
     if (!value.holds<at::Tensor>()) {
-      throw DataError(concat("'", name, "' is a ", value.type_name(), ", not a tensor"));
+      throw DataError(concat("'", name, "' is of type ", value.type_name(), ", not a tensor"));
     }
     state.emplace_back(name, value.as_tensor());
   }

@@ -8,7 +8,6 @@
 
 #include "temper/core/error.h"
 #include "temper/core/text.h"
-#include "temper/core/units.h"
 
 namespace temper {
 namespace {
@@ -32,6 +31,16 @@ std::string pad_left(const std::string& text, std::size_t width) {
 
 double robust_of(const ValidationRecord& record) {
   return record.robust_accuracy.value_or(kNotANumber);
+}
+
+// Coarse: the rest of a run is not known to the second.
+std::string rest_text(double seconds) {
+  const auto rest = static_cast<std::int64_t>(std::llround(seconds));
+  if (rest < 100) {
+    return concat(rest, "s");
+  }
+  const std::int64_t minutes = (rest + 30) / 60;
+  return minutes < 100 ? concat(minutes, "min") : concat(minutes / 60, "h", minutes % 60, "min");
 }
 
 // By robust accuracy where there is one.
@@ -90,7 +99,7 @@ std::string ConsoleSink::progress_text(const TrainRecord& record) const {
     text += concat("  ", fixed(record.images_per_second, 0), " images/s");
   }
   if (const auto seconds = pace_.seconds_for(length_.updates - record.update)) {
-    text += concat("  ETA ", to_text(std::chrono::milliseconds(std::llround(*seconds) * 1000)));
+    text += concat("  ETA ", rest_text(*seconds));
   }
   return text;
 }
