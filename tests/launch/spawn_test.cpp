@@ -214,9 +214,9 @@ TEST_F(Spawn, LogsHoldLinesButNoProgress) {
 TEST_F(Spawn, ExceptionOfOneRankEndsAll) {
   const Result result = launch("exception");
   EXPECT_EQ(result.exit_code(), 1);
-  EXPECT_THAT(result.error, HasSubstr("\n" + line_start(1) +
-                                      "failed: division by zero in phase attack at update 7\n"
-                                      "frame 1\n"));
+  EXPECT_THAT(result.error,
+              HasSubstr(concat("\n", line_start(1),
+                               "failed: division by zero in phase attack at update 7\nframe 1\n")));
   const nlohmann::json json = report();
   EXPECT_EQ(json["category"], "exception");
   EXPECT_EQ(json["rank"], 1);
