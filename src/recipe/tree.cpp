@@ -1,9 +1,11 @@
 #include "recipe/tree.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "temper/core/error.h"
 #include "temper/core/file.h"
@@ -47,6 +49,37 @@ Place place_of(const YAML::Mark& mark, const Place& start, const Place& fallback
   return {start.source, start.line + mark.line, mark.column + (mark.line == 0 ? start.column : 1)};
 }
 
+// Skips a document and remembers where it begins.
+class DocumentStart : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override { start = mark; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+  YAML::Mark start = YAML::Mark::null_mark();
+};
+
+// Where a second document begins. YAML::Load ignores all behind the first one, and YAML::LoadAll
+// never returns when a document begins with a comma.
+std::optional<YAML::Mark> second_document(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentStart document;
+  if (parser.HandleNextDocument(document) && parser.HandleNextDocument(document)) {
+    return document.start;
+  }
+  return std::nullopt;
+}
+
 void merge(Node& base, Node over) {
   if (base.kind != Node::Kind::kMap || over.kind != Node::Kind::kMap) {
     base = std::move(over);
@@ -65,17 +98,13 @@ void merge(Node& base, Node over) {
 
 std::optional<Node> TreeReader::parse(const std::string& text, Place start) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.empty()) {
-      return Node{.place = start};
-    }
-    if (documents.size() > 1) {
-      problems_.add(place_of(documents[1].Mark(), start, start), "",
+    if (const std::optional<YAML::Mark> second = second_document(text)) {
+      problems_.add(place_of(*second, start, start), "",
                     "a second YAML document begins here; one file holds one configuration");
       return std::nullopt;
     }
     nodes_ = 0;
-    return convert(documents[0], start, start, "", 0);
+    return convert(YAML::Load(text), start, start, "", 0);
   } catch (const YAML::ParserException& error) {
     problems_.add(place_of(error.mark, start, start), "", concat("YAML syntax: ", error.msg));
   } catch (const YAML::Exception& error) {

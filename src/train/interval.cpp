@@ -52,11 +52,12 @@ TrainRecord LoggingInterval::record(int epoch, const Progress& progress, double 
 }
 
 ValidationRecord validation_record(const EvaluationResult& result, int epoch, std::int64_t update) {
-  ValidationRecord record{.epoch = epoch,
-                          .update = update,
-                          .samples = result.samples,
-                          .clean_correct = result.clean_correct,
-                          .clean_accuracy = result.accuracy(result.clean_correct)};
+  ValidationRecord record;
+  record.epoch = epoch;
+  record.update = update;
+  record.samples = result.samples;
+  record.clean_correct = result.clean_correct;
+  record.clean_accuracy = result.accuracy(result.clean_correct);
   if (result.classes >= 10) {
     record.clean_top5_accuracy = result.accuracy(result.top5_correct);
   }

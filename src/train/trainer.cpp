@@ -36,7 +36,6 @@ class Trainer::Loop {
   StopReason run();
 
   Progress progress;  // of the updates whose outcome is known
-  std::optional<EvaluationResult> last_validation;
 
  private:
   // What has been asked of the device but may not be known on the host yet.
@@ -284,7 +283,7 @@ bool Trainer::Loop::validate() {
   if (parts_.enter_phase) {
     parts_.enter_phase("validation", progress.update);
   }
-  EvaluationResult result = parts_.validate();
+  const EvaluationResult result = parts_.validate();
   if (!result.complete) {
     // All ranks know that one was stopped; now they agree on the reason.
     summary_.begin();
@@ -300,7 +299,6 @@ bool Trainer::Loop::validate() {
       options_.best.kind == BestMetric::Kind::kRobustAccuracy && !result.attacks.empty();
   const double metric =
       result.accuracy(robust ? result.attacks.front().robust_correct : result.clean_correct);
-  last_validation = std::move(result);
   const bool best = std::isnan(progress.best_metric) ||
                     (options_.best.larger_is_better ? metric > progress.best_metric
                                                     : metric < progress.best_metric);
@@ -356,8 +354,5 @@ Trainer::~Trainer() = default;
 void Trainer::restore(const Value& checkpoint) { loop_->restore(checkpoint); }
 StopReason Trainer::run() { return loop_->run(); }
 const Progress& Trainer::progress() const { return loop_->progress; }
-const std::optional<EvaluationResult>& Trainer::last_validation() const {
-  return loop_->last_validation;
-}
 
 }  // namespace temper

@@ -29,9 +29,9 @@ struct Placement {
 [[nodiscard]] ImageBatch to_device(const HostBatch& batch, const Placement& placement);
 
 struct NamedAttack {
-  std::string name;
-  ThreatModel threat_model;
-  std::shared_ptr<const Attack> attack;
+  std::string name{};
+  ThreatModel threat_model{};
+  std::shared_ptr<const Attack> attack{};
 };
 
 struct EvaluationOptions {
@@ -39,7 +39,7 @@ struct EvaluationOptions {
   std::uint64_t samples = 0;       // how many to use, evenly spaced over the data set; 0: all
   std::uint64_t batch_size = 128;  // per rank
   std::uint64_t seed = 0;
-  Placement placement;
+  Placement placement{};
   // Optional; true cuts this rank's work short. The result of all ranks is then incomplete.
   std::function<bool()> stop_requested{};
   // Optional; called before each batch.
@@ -47,8 +47,8 @@ struct EvaluationOptions {
 };
 
 struct AttackResult {
-  std::string name;
-  ThreatModel threat_model;
+  std::string name{};
+  ThreatModel threat_model{};
   // Samples classified right both before and under the attack.
   std::int64_t robust_correct = 0;
   double seconds = 0;  // of this rank
@@ -60,7 +60,7 @@ struct EvaluationResult {
   std::int64_t top5_correct =
       0;  // label among the five largest logits; 0 with fewer than 10 classes
   std::int64_t classes = 0;
-  std::vector<AttackResult> attacks;
+  std::vector<AttackResult> attacks{};
   bool complete = true;
 
   [[nodiscard]] double accuracy(std::int64_t correct) const {

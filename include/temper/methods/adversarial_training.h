@@ -23,7 +23,7 @@ struct MethodOptions {
   double label_smoothing = 0.0;   // of the clean cross entropy
   std::uint32_t start_epoch = 0;  // trains on clean images until this epoch
   bool reference_order = false;   // the forwards of the official code, in its order
-  PhaseStatistics statistics;
+  PhaseStatistics statistics{};
 };
 
 // Cross entropy on clean images.

@@ -16,7 +16,7 @@ struct ArchitectureOptions {
   std::int64_t image_size = 224;
   bool small_images =
       false;  // ResNets: 3x3 stem with stride 1 and without pooling, for 32x32 images
-  Normalization normalization;
+  Normalization normalization{};
 };
 
 // resnet18, resnet34, resnet50, digits_cnn (1x8x8), mnist_cnn (1x28x28). A factory throws

@@ -16,8 +16,8 @@ namespace temper {
 // Per-channel mean and standard deviation in pixel units of [0, 1]; empty: no normalisation. Not
 // part of a state dict.
 struct Normalization {
-  std::vector<double> mean;
-  std::vector<double> std;
+  std::vector<double> mean{};
+  std::vector<double> std{};
 };
 
 class Classifier : public torch::nn::Module {

@@ -12,8 +12,8 @@
 namespace temper {
 
 struct NamedParameter {
-  std::string name;
-  at::Tensor tensor;
+  std::string name{};
+  at::Tensor tensor{};
   bool decays = true;  // whether weight decay applies
 };
 

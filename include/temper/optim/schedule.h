@@ -18,7 +18,7 @@ struct ScheduleOptions {
                   // better than free" (2020)
   };
   Kind kind = Kind::kConstant;
-  std::vector<double> milestones;  // in updates, increasing
+  std::vector<double> milestones{};  // in updates, increasing
   double factor = 0.1;
   double warmup = 0;  // in updates; linear from 1/warmup to 1
   double peak = 0.5;  // fraction of training

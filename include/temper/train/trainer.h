@@ -42,19 +42,19 @@ struct BestMetric {
 
 struct TrainerOptions {
   std::uint64_t seed = 0;
-  RunShape shape;
+  RunShape shape{};
   double learning_rate = 0.1;
-  ScheduleOptions schedule;
-  std::optional<double> gradient_clip;
+  ScheduleOptions schedule{};
+  std::optional<double> gradient_clip{};
   bool abort_on_nonfinite = false;
   std::int64_t max_skipped = 10;  // skipped updates in a row before the run is aborted
-  std::optional<std::chrono::milliseconds> max_time;
+  std::optional<std::chrono::milliseconds> max_time{};
   Period validate_every{1, Period::Unit::kEpochs};
   Period checkpoint_every{1, Period::Unit::kEpochs};
   Period log_every{50, Period::Unit::kUpdates};
-  BestMetric best;
-  Placement placement;
-  ValueDict checkpoint_extra;  // further entries of each checkpoint, e.g. the configuration
+  BestMetric best{};
+  Placement placement{};
+  ValueDict checkpoint_extra{};  // further entries of each checkpoint, e.g. the configuration
 };
 
 // What the loop works with; all must outlive it.
@@ -68,11 +68,11 @@ struct TrainerParts {
   Loader& loader;
   Sink& sink;                                        // on the main rank; may be empty on the others
   const CheckpointDirectory* checkpoints = nullptr;  // null on other ranks than the main one
-  std::function<EvaluationResult()> validate;        // a collective; null: no validation
+  std::function<EvaluationResult()> validate{};      // a collective; null: no validation
   // kFinished: no request. Called often, must be cheap.
-  std::function<StopReason()> stop_requested;
+  std::function<StopReason()> stop_requested{};
   // Called when a phase begins, for supervision.
-  std::function<void(std::string_view phase, std::int64_t update)> enter_phase;
+  std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };
 
 class Trainer {
@@ -91,8 +91,6 @@ class Trainer {
   [[nodiscard]] StopReason run();
 
   [[nodiscard]] const Progress& progress() const;
-  // Of the last complete validation.
-  [[nodiscard]] const std::optional<EvaluationResult>& last_validation() const;
 
  private:
   class Loop;

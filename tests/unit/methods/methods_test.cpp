@@ -77,7 +77,7 @@ struct Fixture {
   }
   StepOutput run(TrainingMethod& method, std::uint32_t epoch = 0) {
     for (at::Tensor& parameter : model->parameters()) {
-      parameter.mutable_grad() = {};
+      parameter.mutable_grad() = at::Tensor();
     }
     StepContext context{.model = *model, .epoch = epoch, .backward = [](const at::Tensor& loss) {
                           loss.backward();

@@ -143,7 +143,7 @@ class FakeRanks {
   }
   void collect() {
     collecting_ = true;
-    total_ = {};
+    total_ = at::Tensor();
   }
   void replay() { collecting_ = false; }
 
@@ -190,9 +190,9 @@ Result run_split(const at::Tensor& whole, const at::Tensor& target,
   };
   const auto backward_all = [&] {
     for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
-      inputs[rank].mutable_grad() = {};
-      layers[rank]->weight.mutable_grad() = {};
-      layers[rank]->bias.mutable_grad() = {};
+      inputs[rank].mutable_grad() = at::Tensor();
+      layers[rank]->weight.mutable_grad() = at::Tensor();
+      layers[rank]->bias.mutable_grad() = at::Tensor();
       (outputs[rank] * targets[rank]).sum().backward({}, /*retain_graph=*/true);
     }
   };

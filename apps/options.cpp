@@ -1,0 +1,49 @@
+#include "options.h"
+
+#include <iostream>
+
+#include "temper/core/log.h"
+#include "temper/core/units.h"
+
+namespace temper::apps {
+
+StartOptions CommonArguments::start_options() const {
+  StartOptions options = start;
+  options.grace = parse_duration(grace);
+  options.peer_grace = parse_duration(peer_grace);
+  if (!ignored_local_rank.empty()) {
+    log_info("--local-rank is ignored: the local rank comes from the environment");
+  }
+  return options;
+}
+
+void add_common_options(CLI::App& app, CommonArguments& arguments, int argc, char** argv) {
+  arguments.start.command.assign(argv, argv + argc);
+  app.add_option("--config", arguments.configs, "configuration file; several are merged in order")
+      ->required()
+      ->expected(1)
+      ->take_all();
+  app.add_option("overrides", arguments.overrides, "key=value, e.g. method.beta=4");
+  app.add_option("--nproc", arguments.start.processes,
+                 "processes on this host, or auto: one a visible GPU, 1 without");
+  app.add_option("--gpus", arguments.start.gpus, "all, or a list as for CUDA_VISIBLE_DEVICES");
+  app.add_option("--launcher", arguments.start.launcher, "auto, spawn, env, slurm, mpi or none");
+  app.add_option("--grace", arguments.grace, "time to save after a stop signal");
+  app.add_option("--peer-grace", arguments.peer_grace,
+                 "time for the other ranks after one has failed");
+  app.add_option("--cpus", arguments.cpus, "CPU cores of this job")->check(CLI::Range(1, 4096));
+  app.add_option("--local_rank,--local-rank", arguments.ignored_local_rank, "accepted and ignored");
+  app.set_version_flag("--version", [] { return version_text(); });
+}
+
+int run_app(CLI::App& app, int argc, char** argv, const std::function<int()>& main) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int status = app.exit(error);
+    return status == 0 ? 0 : 2;
+  }
+  return guard_main(main);
+}
+
+}  // namespace temper::apps

@@ -1,0 +1,55 @@
+#pragma once
+// From a configuration to objects.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "temper/attacks/pgd.h"
+#include "temper/data/dataset.h"
+#include "temper/data/transform.h"
+#include "temper/eval/evaluation.h"
+#include "temper/methods/adversarial_training.h"
+#include "temper/models/architectures.h"
+#include "temper/optim/optimizer.h"
+#include "temper/optim/schedule.h"
+#include "temper/recipe/config.h"
+#include "temper/train/trainer.h"
+
+namespace temper {
+
+// What names in a configuration stand for. A program of one's own may add entries.
+struct Catalogs {
+  Catalog<Classifier, ArchitectureOptions> architectures = built_in_architectures();
+  Catalog<Attack, ThreatModel, PgdOptions> attacks = built_in_attacks();
+  Catalog<TrainingMethod, std::shared_ptr<const Attack>, MethodOptions> methods =
+      built_in_methods();
+};
+
+// The architecture alone, as its constructor leaves it. ConfigError when it does not fit the data's
+// shape.
+[[nodiscard]] std::shared_ptr<Classifier> build_architecture(const Config& config,
+                                                             const Catalogs& catalogs);
+// With parameters drawn from run.seed or read from model.initial_weights, in the placement's type
+// and device, and channels-last on CUDA.
+[[nodiscard]] std::shared_ptr<Classifier> build_model(const Config& config,
+                                                      const Catalogs& catalogs,
+                                                      const Placement& placement);
+[[nodiscard]] NamedAttack build_attack(const Config& config, const AttackConfig& attack,
+                                       const Catalogs& catalogs);
+[[nodiscard]] std::shared_ptr<TrainingMethod> build_method(const Config& config,
+                                                           const Catalogs& catalogs);
+[[nodiscard]] std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model);
+
+// ConfigError as open_dataset; `path` is one of data.train, data.validation, data.test.
+[[nodiscard]] std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& path);
+[[nodiscard]] Transform build_transform(const Config& config, bool training);
+
+// Samples of an update over all ranks.
+[[nodiscard]] std::int64_t global_batch_size(const Config& config, int world_size);
+// The learning rate before its schedule, scaled if schedule.reference_batch says so.
+[[nodiscard]] double base_learning_rate(const Config& config, std::int64_t global_batch);
+[[nodiscard]] ScheduleOptions build_schedule(const Config& config, const RunShape& shape);
+
+}  // namespace temper

@@ -1,0 +1,48 @@
+#pragma once
+// From a command line to ranks: what the programs have in common.
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "temper/launch/environment.h"
+#include "temper/recipe/load_config.h"
+
+namespace temper {
+
+struct StartOptions {
+  std::string processes = "auto";  // --nproc
+  std::string gpus = "all";        // --gpus
+  std::string launcher = "auto";   // --launcher
+  std::chrono::milliseconds grace = std::chrono::seconds(60);
+  std::chrono::milliseconds peer_grace = std::chrono::seconds(10);
+  int max_restarts = 0;
+  std::vector<std::string> command;  // argv
+};
+
+// Runs `work` as the rank that this process is, or starts the ranks of this host and supervises
+// them. `prepare` is called once in the launcher, before it starts ranks, and returns the run
+// directory (empty: none). Returns the exit status.
+[[nodiscard]] int start_ranks(const StartOptions& options,
+                              const std::function<std::filesystem::path()>& prepare,
+                              const std::function<int(const RankEnvironment&)>& work);
+
+// Processes on this host for --nproc: a number, or auto for one a visible GPU and one without.
+// Throws ConfigError.
+[[nodiscard]] int count_processes(const std::string& text);
+
+// Runs a program's main part: errors are printed to standard error and become the exit status (2
+// for the user's mistakes).
+[[nodiscard]] int guard_main(const std::function<int()>& main);
+
+// The text of --version.
+[[nodiscard]] std::string version_text();
+
+// The text of --dry-run: resolved configuration, placement of each rank, memory a rank needs, and
+// whether the data is there.
+[[nodiscard]] std::string dry_run_text(const LoadedConfig& loaded, int processes);
+
+}  // namespace temper

@@ -1,0 +1,211 @@
+#include "temper/recipe/build.h"
+
+#include <ATen/ATen.h>
+
+#include <map>
+#include <string>
+
+#include "temper/checkpoint/state_dict.h"
+#include "temper/core/error.h"
+#include "temper/data/open_dataset.h"
+#include "temper/models/model_state.h"
+
+namespace temper {
+namespace {
+
+// Channel statistics that the field uses with these data sets.
+const std::map<std::string, Normalization>& normalization_presets() {
+  static const std::map<std::string, Normalization> presets{
+      {"none", {}},
+      {"imagenet", {{0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}}},
+      {"cifar10", {{0.4914, 0.4822, 0.4465}, {0.2471, 0.2435, 0.2616}}},
+      {"cifar100", {{0.5071, 0.4865, 0.4409}, {0.2673, 0.2564, 0.2762}}},
+      {"mnist", {{0.1307}, {0.3081}}},
+  };
+  return presets;
+}
+
+Normalization build_normalization(const DataConfig& data) {
+  const NormalizationConfig& config = data.normalization;
+  Normalization normalization = config.preset.empty() ? Normalization{config.mean, config.std}
+                                                      : normalization_presets().at(config.preset);
+  if (!normalization.mean.empty() &&
+      normalization.mean.size() != static_cast<std::size_t>(data.channels)) {
+    throw ConfigError(concat("data.normalization has ", normalization.mean.size(),
+                             " channels, data.channels is ", data.channels));
+  }
+  return normalization;
+}
+
+StatisticsMode statistics_mode(const std::string& name) {
+  static const std::map<std::string, StatisticsMode> modes{{"update", StatisticsMode::kUpdate},
+                                                           {"batch", StatisticsMode::kBatch},
+                                                           {"running", StatisticsMode::kRunning}};
+  return modes.at(name);
+}
+
+RandomStart random_start(const std::string& name) {
+  static const std::map<std::string, RandomStart> starts{{"none", RandomStart::kNone},
+                                                         {"uniform", RandomStart::kUniform},
+                                                         {"normal", RandomStart::kNormal}};
+  return starts.at(name);
+}
+
+TransformStep build_step(const TransformStepConfig& step, int image_size) {
+  const int size = step.size == 0 ? image_size : static_cast<int>(step.size);
+  if (step.name == "random_resized_crop") {
+    return RandomResizedCrop{.size = size,
+                             .scale_min = step.scale[0],
+                             .scale_max = step.scale[1],
+                             .ratio_min = step.ratio[0],
+                             .ratio_max = step.ratio[1]};
+  }
+  if (step.name == "resize") {
+    return Resize{size};
+  }
+  if (step.name == "center_crop") {
+    return CenterCrop{size};
+  }
+  if (step.name == "random_crop") {
+    return RandomCrop{.size = size, .padding = static_cast<int>(step.padding)};
+  }
+  require(step.name == "horizontal_flip", "no transform ", step.name);
+  return HorizontalFlip{step.probability};
+}
+
+}  // namespace
+
+std::shared_ptr<Classifier> build_architecture(const Config& config, const Catalogs& catalogs) {
+  return catalogs.architectures.make(config.model.architecture,
+                                     {.classes = config.data.classes,
+                                      .channels = config.data.channels,
+                                      .image_size = config.data.image_size,
+                                      .small_images = config.model.small_images,
+                                      .normalization = build_normalization(config.data)});
+}
+
+std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& catalogs,
+                                        const Placement& placement) {
+  auto model = build_architecture(config, catalogs);
+  if (config.model.initial_weights) {
+    const std::string& path = *config.model.initial_weights;
+    load_state_dict(*model, read_state_dict(path), path);
+  } else {
+    initialize(*model, config.run.seed);
+  }
+  model->to(placement.device, placement.dtype);
+  if (placement.device.is_cuda()) {
+    for (at::Tensor& parameter : model->parameters()) {
+      if (parameter.dim() == 4) {
+        parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+      }
+    }
+  }
+  return model;
+}
+
+NamedAttack build_attack(const Config& config, const AttackConfig& attack,
+                         const Catalogs& catalogs) {
+  const ThreatModel threat_model{.norm = config.threat_model.norm == "l2" ? Norm::kL2 : Norm::kLinf,
+                                 .epsilon = config.threat_model.epsilon};
+  const PgdOptions options{.steps = static_cast<int>(attack.steps),
+                           .step_size = attack.step_size,
+                           .random_start = random_start(attack.random_start),
+                           .start_scale = attack.start_scale};
+  const bool counted = attack.name == "pgd";
+  return {.name = counted ? concat("pgd-", attack.steps) : attack.name,
+          .threat_model = threat_model,
+          .attack = catalogs.attacks.make(attack.name, threat_model, options)};
+}
+
+std::shared_ptr<TrainingMethod> build_method(const Config& config, const Catalogs& catalogs) {
+  const MethodConfig& method = config.method;
+  std::shared_ptr<const Attack> attack;
+  if (method.name != "standard") {
+    attack = build_attack(config, method.attack, catalogs).attack;
+  }
+  const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
+  return catalogs.methods.make(
+      method.name, attack,
+      {.beta = method.beta,
+       .label_smoothing = method.label_smoothing,
+       .start_epoch = static_cast<std::uint32_t>(method.start_epoch),
+       .reference_order = method.reference_order,
+       .statistics = {.attack = statistics_mode(statistics.attack),
+                      .clean_forward = statistics_mode(statistics.clean_forward),
+                      .adversarial_forward = statistics_mode(statistics.adversarial_forward)}});
+}
+
+std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  const auto spares = [&](const char* kind) {
+    return std::ranges::count(optimizer.no_decay, kind) > 0;
+  };
+  std::vector<NamedParameter> parameters;
+  for (const auto& item : model.named_parameters()) {
+    const bool of_norm = std::ranges::any_of(model.batch_norms(), [&](const BatchNorm* layer) {
+      return layer->weight.is_same(item.value()) || layer->bias.is_same(item.value());
+    });
+    const bool spared =
+        (of_norm && spares("norm")) || (item.key().ends_with("bias") && spares("bias"));
+    parameters.push_back({.name = item.key(), .tensor = item.value(), .decays = !spared});
+  }
+  if (optimizer.name == "adamw") {
+    return make_adamw(std::move(parameters), {.weight_decay = optimizer.weight_decay});
+  }
+  return make_sgd(std::move(parameters), {.momentum = optimizer.momentum,
+                                          .weight_decay = optimizer.weight_decay,
+                                          .nesterov = optimizer.nesterov});
+}
+
+std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& path) {
+  return open_dataset({.format = config.data.format,
+                       .path = path,
+                       .channels = static_cast<int>(config.data.channels),
+                       .classes = static_cast<int>(config.data.classes)});
+}
+
+Transform build_transform(const Config& config, bool training) {
+  const TransformConfig& transform =
+      training ? config.data.transform.train : config.data.transform.evaluation;
+  const int image_size = static_cast<int>(config.data.image_size);
+  if (!transform.preset.empty()) {
+    return Transform(preset_transform(transform.preset, image_size, training));
+  }
+  std::vector<TransformStep> steps;
+  for (const TransformStepConfig& step : transform.steps) {
+    steps.push_back(build_step(step, image_size));
+  }
+  return Transform(std::move(steps));
+}
+
+std::int64_t global_batch_size(const Config& config, int world_size) {
+  const TrainingConfig& training = config.training;
+  return training.global_batch_size
+             ? *training.global_batch_size
+             : *training.batch_size_per_process * training.accumulation * world_size;
+}
+
+double base_learning_rate(const Config& config, std::int64_t global_batch) {
+  const double rate = config.optimizer.learning_rate;
+  return config.schedule.reference_batch ? rate * static_cast<double>(global_batch) /
+                                               static_cast<double>(*config.schedule.reference_batch)
+                                         : rate;
+}
+
+ScheduleOptions build_schedule(const Config& config, const RunShape& shape) {
+  using Kind = ScheduleOptions::Kind;
+  static const std::map<std::string, Kind> kinds{{"constant", Kind::kConstant},
+                                                 {"piecewise", Kind::kPiecewise},
+                                                 {"cosine", Kind::kCosine},
+                                                 {"triangular", Kind::kTriangular}};
+  ScheduleOptions options{.kind = kinds.at(config.schedule.name),
+                          .factor = config.schedule.factor,
+                          .warmup = shape.in_updates(config.schedule.warmup)};
+  for (const Period& milestone : config.schedule.milestones) {
+    options.milestones.push_back(shape.in_updates(milestone));
+  }
+  return options;
+}
+
+}  // namespace temper

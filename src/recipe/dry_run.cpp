@@ -1,0 +1,73 @@
+#include <ATen/core/Tensor.h>
+
+#include "temper/core/cpu_budget.h"
+#include "temper/core/error.h"
+#include "temper/dist/device.h"
+#include "temper/recipe/build.h"
+#include "temper/recipe/start.h"
+
+namespace temper {
+namespace {
+
+std::string mebibytes(std::uint64_t bytes) {
+  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
+}
+
+std::string data_line(const Config& config, const char* key,
+                      const std::optional<std::string>& path) {
+  if (!path) {
+    return concat("data.", key, ": not set\n");
+  }
+  try {
+    const auto dataset = build_dataset(config, *path);
+    return concat("data.", key, ": ", *path, ", ", dataset->size(), " samples in ",
+                  dataset->class_names().size(), " classes\n");
+  } catch (const std::exception& error) {
+    return concat("data.", key, ": not usable now: ", error.what(), "\n");
+  }
+}
+
+std::string memory_table(const Config& config) {
+  const std::uint64_t element = config.training.precision == "fp64" ? 8 : 4;
+  std::uint64_t parameters = 0;
+  std::uint64_t buffers = 0;
+  const auto model = build_architecture(config, {});
+  for (const at::Tensor& parameter : model->parameters()) {
+    parameters += static_cast<std::uint64_t>(parameter.numel());
+  }
+  for (const at::Tensor& buffer : model->buffers()) {
+    buffers += static_cast<std::uint64_t>(buffer.numel());
+  }
+  const std::uint64_t states =
+      config.optimizer.name == "adamw" ? 2 : (config.optimizer.momentum != 0 ? 1 : 0);
+  return concat("memory a rank, without activations:\n", "  parameters     ",
+                mebibytes(parameters * element), " (", parameters, " values)\n",
+                "  buffers        ", mebibytes(buffers * element), "\n", "  gradients      ",
+                mebibytes(parameters * element), "\n", "  optimizer      ",
+                mebibytes(parameters * element * states), "\n", "  loader, most   ",
+                mebibytes(config.data.memory_limit.bytes), "\n");
+}
+
+}  // namespace
+
+std::string dry_run_text(const LoadedConfig& loaded, int processes) {
+  const Config& config = loaded.config;
+  std::string text = print_config(loaded);
+  const int gpus = config.distributed.backend == "gloo" ? 0 : visible_gpus();
+  const CpuBudget budget = cpu_budget();
+  text += concat("\nplacement:\n");
+  for (int rank = 0; rank < processes; ++rank) {
+    text += concat("  rank ", rank, ": ", gpus > 0 ? concat("cuda:", gpus == 1 ? 0 : rank) : "cpu",
+                   ", ", std::max(1, budget.cpus / processes), " compute threads\n");
+  }
+  const std::int64_t global_batch = global_batch_size(config, processes);
+  text += concat("batch: ", global_batch, " samples an update over ", processes,
+                 " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",
+                 memory_table(config), "\n");
+  text += data_line(config, "train", config.data.train);
+  text += data_line(config, "validation", config.data.validation);
+  text += data_line(config, "test", config.data.test);
+  return text;
+}
+
+}  // namespace temper

@@ -1,0 +1,128 @@
+#include "temper/recipe/evaluation_run.h"
+
+#include <ATen/ATen.h>
+
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "recipe/rank_runtime.h"
+#include "temper/checkpoint/state_dict.h"
+#include "temper/core/error.h"
+#include "temper/models/model_state.h"
+
+namespace temper {
+namespace {
+
+constexpr std::uint64_t kDefaultBatch = 250;
+
+std::string split_path(const EvaluationRun& run) {
+  const DataConfig& data = run.loaded.config.data;
+  const std::string name = !run.split.empty() ? run.split : (data.test ? "test" : "validation");
+  if (name == "train") {
+    return data.train;
+  }
+  const std::optional<std::string>& path = name == "test" ? data.test : data.validation;
+  if (name != "test" && name != "validation") {
+    throw ConfigError(concat("--split ", name, ": expected train, validation or test"));
+  }
+  if (!path) {
+    throw ConfigError(concat(
+        "data.", name, " is not set: give it in the configuration or choose another --split"));
+  }
+  return *path;
+}
+
+// The attacks by name, with the parameters of validation.attack.
+std::vector<NamedAttack> choose_attacks(const EvaluationRun& run, const Catalogs& catalogs) {
+  const Config& config = run.loaded.config;
+  std::vector<NamedAttack> attacks;
+  AttackConfig settings = config.validation.attack.value_or(AttackConfig{.steps = 20});
+  if (run.attacks.empty() && config.validation.attack) {
+    attacks.push_back(build_attack(config, settings, catalogs));
+  }
+  for (const std::string& name : run.attacks) {
+    if (name != "none") {
+      settings.name = name;
+      attacks.push_back(build_attack(config, settings, catalogs));
+    }
+  }
+  return attacks;
+}
+
+const char* norm_name(Norm norm) { return norm == Norm::kLinf ? "linf" : "l2"; }
+
+void print_json(const EvaluationResult& result) {
+  nlohmann::ordered_json document;
+  document["samples"] = result.samples;
+  document["clean_correct"] = result.clean_correct;
+  document["clean_accuracy"] = result.accuracy(result.clean_correct);
+  document["attacks"] = nlohmann::json::array();
+  for (const AttackResult& attack : result.attacks) {
+    document["attacks"].push_back({{"name", attack.name},
+                                   {"norm", norm_name(attack.threat_model.norm)},
+                                   {"epsilon", attack.threat_model.epsilon},
+                                   {"robust_correct", attack.robust_correct},
+                                   {"robust_accuracy", result.accuracy(attack.robust_correct)},
+                                   {"seconds", attack.seconds}});
+  }
+  std::cout << document.dump() << std::endl;
+}
+
+void print_table(const EvaluationResult& result) {
+  const auto line = [&](const std::string& name, std::int64_t correct) {
+    std::cout << std::left << std::setw(28) << name << std::right << std::setw(8) << correct
+              << " of " << result.samples << std::setw(9)
+              << fixed(100 * result.accuracy(correct), 2) << " %\n";
+  };
+  line("clean", result.clean_correct);
+  for (const AttackResult& attack : result.attacks) {
+    line(concat(attack.name, " ", norm_name(attack.threat_model.norm), " ",
+                fixed(attack.threat_model.epsilon, 4)),
+         attack.robust_correct);
+  }
+  std::cout << std::flush;
+}
+
+int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntime& runtime) {
+  const Config& config = run.loaded.config;
+  const std::vector<NamedAttack> attacks = choose_attacks(run, catalogs);
+  runtime.heartbeat().set_phase("open data");
+  const auto dataset = build_dataset(config, split_path(run));
+  runtime.connect();
+  runtime.heartbeat().set_phase("build model");
+  const auto model = build_architecture(config, catalogs);
+  load_state_dict(*model, read_state_dict(run.checkpoint), run.checkpoint);
+  model->to(runtime.placement().device, runtime.placement().dtype);
+  Loader loader(*dataset, build_transform(config, false),
+                {.threads = runtime.threads().loader,
+                 .memory_limit = config.data.memory_limit.bytes,
+                 .image_size = static_cast<int>(config.data.image_size),
+                 .channels = static_cast<int>(config.data.channels)});
+  runtime.heartbeat().set_phase("evaluation");
+  const EvaluationResult result = evaluate(
+      *model, loader, attacks, runtime.communicator(),
+      {.dataset_size = dataset->size(),
+       .samples = static_cast<std::uint64_t>(config.validation.samples.value_or(0)),
+       .batch_size =
+           static_cast<std::uint64_t>(config.validation.batch_size.value_or(kDefaultBatch)),
+       .seed = config.run.seed,
+       .placement = runtime.placement(),
+       .stop_requested = [&] { return runtime.stop_requested() != StopRequest::kNone; }});
+  if (!result.complete) {
+    return runtime.stop_requested() == StopRequest::kInterrupt ? 130 : 143;
+  }
+  if (runtime.is_main_rank()) {
+    run.json ? print_json(result) : print_table(result);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {
+  RankRuntime runtime(run.environment, run.loaded.config, run.cpus);
+  return guard_rank(runtime.heartbeat(), [&] { return evaluate_rank(run, catalogs, runtime); });
+}
+
+}  // namespace temper

@@ -1,0 +1,454 @@
+#include "temper/recipe/training_run.h"
+
+#include <ATen/ATen.h>
+
+#include <iostream>
+#include <utility>
+
+#include "recipe/examples.h"
+#include "recipe/rank_runtime.h"
+#include "recipe/run_files.h"
+#include "temper/checkpoint/container.h"
+#include "temper/checkpoint/directory.h"
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+#include "temper/launch/run_directory.h"
+#include "temper/metrics/metrics_log.h"
+#include "temper/report/html.h"
+
+namespace temper {
+namespace {
+
+constexpr std::uint64_t kReportExamples = 8;
+
+struct DataSets {
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> validation;  // null without data.validation
+};
+
+// A class that only one of the two has would shift all labels after it.
+void compare_classes(const Config& config, const DataSets& data) {
+  if (data.validation &&
+      !std::ranges::equal(data.train->class_names(), data.validation->class_names())) {
+    throw ConfigError(concat("data.validation: ", *config.data.validation,
+                             " has other classes than data.train: ", config.data.train,
+                             "; both need the same class folders"));
+  }
+}
+
+DataSets open_data(const Config& config) {
+  DataSets data{.train = build_dataset(config, config.data.train), .validation = nullptr};
+  if (config.data.validation) {
+    data.validation = build_dataset(config, *config.data.validation);
+    compare_classes(config, data);
+  }
+  return data;
+}
+
+std::string hexadecimal(std::uint64_t value) {
+  std::string text(16, '0');
+  for (std::size_t i = 16; i-- > 0; value >>= 4) {
+    text[i] = "0123456789abcdef"[value & 15];
+  }
+  return text;
+}
+
+StopReason stop_reason(StopRequest request) {
+  switch (request) {
+    case StopRequest::kCheckpoint:
+      return StopReason::kCheckpoint;
+    case StopRequest::kTerminate:
+      return StopReason::kTerminate;
+    case StopRequest::kInterrupt:
+      return StopReason::kInterrupt;
+    case StopRequest::kNone:
+      break;
+  }
+  return StopReason::kFinished;
+}
+
+int exit_status(StopReason reason) {
+  switch (reason) {
+    case StopReason::kFinished:
+      return 0;
+    case StopReason::kCheckpoint:
+    case StopReason::kTerminate:
+      return 75;
+    case StopReason::kInterrupt:
+      return 130;
+    case StopReason::kTimeUp:
+      return 124;
+  }
+  return 1;
+}
+
+std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
+
+// One rank's objects, built in the start-up order of a rank.
+class TrainingRank {
+ public:
+  TrainingRank(const TrainingRun& run, const Catalogs& catalogs, RankRuntime& runtime)
+      : run_(run), config_(run.loaded.config), catalogs_(catalogs), runtime_(runtime) {}
+
+  int work();
+
+ private:
+  void choose_directory();
+  void compare_data();
+  void build_loaders();
+  void find_checkpoint();
+  void announce() const;
+  StopReason train();
+  TrainerOptions trainer_options() const;
+  EvaluationResult validate();
+  void report_end(const Trainer& trainer, StopReason reason);
+
+  [[nodiscard]] bool is_main_rank() const { return runtime_.is_main_rank(); }
+  [[nodiscard]] int world_size() const { return runtime_.environment().world_size; }
+  [[nodiscard]] std::filesystem::path checkpoint_folder() const {
+    return run_directory_ / "checkpoints";
+  }
+
+  const TrainingRun& run_;
+  const Config& config_;
+  const Catalogs& catalogs_;
+  RankRuntime& runtime_;
+  DataSets data_;
+  std::string fingerprint_;
+  std::filesystem::path run_directory_;
+  std::shared_ptr<Classifier> model_;
+  std::unique_ptr<ShardedSampler> sampler_;
+  RunShape shape_;
+  std::unique_ptr<Loader> train_loader_;
+  std::unique_ptr<Loader> validation_loader_;
+  std::optional<NamedAttack> validation_attack_;
+  std::optional<Value> checkpoint_;
+  std::int64_t resumed_update_ = 0;
+};
+
+int TrainingRank::work() {
+  runtime_.heartbeat().set_phase("open data");
+  data_ = open_data(config_);
+  runtime_.connect();
+  choose_directory();
+  compare_data();
+  runtime_.heartbeat().set_phase("build model");
+  build_loaders();
+  find_checkpoint();
+  model_ = build_model(config_, catalogs_, runtime_.placement());
+  if (config_.model.batch_norm == "sync") {
+    model_->synchronize_batch_norm(runtime_.rank_reduction());
+  }
+  return exit_status(train());
+}
+
+void TrainingRank::choose_directory() {
+  const RunDirectoryOptions options{
+      .directory = run_.run_directory, .output = config_.run.output, .name = config_.run.name};
+  const RankEnvironment& environment = runtime_.environment();
+  if (!environment.run_directory.empty()) {
+    run_directory_ = environment.run_directory;
+  } else if (runtime_.store() != nullptr) {
+    run_directory_ = share_run_directory(*runtime_.store(), environment.rank, options,
+                                         config_.distributed.timeout);
+  } else {
+    run_directory_ = choose_run_directory(options);
+  }
+}
+
+// All ranks must see the same data, and a resumed run the data it began with.
+void TrainingRank::compare_data() {
+  std::uint64_t hash = data_.train->fingerprint();
+  if (data_.validation) {
+    hash = hash * 0x9E3779B97F4A7C15U + data_.validation->fingerprint();
+  }
+  fingerprint_ = hexadecimal(hash);
+  const std::string of_main_rank = broadcast_text(runtime_.communicator(), fingerprint_);
+  if (any_rank(runtime_.communicator(), of_main_rank != fingerprint_)) {
+    throw ConfigError(concat("the ranks see different data in ", config_.data.train,
+                             ": index hash ", fingerprint_, " here, ", of_main_rank, " on rank 0"));
+  }
+}
+
+void TrainingRank::build_loaders() {
+  const std::int64_t global_batch = global_batch_size(config_, world_size());
+  sampler_ = std::make_unique<ShardedSampler>(
+      SamplerOptions{.dataset_size = data_.train->size(),
+                     .global_batch_size = static_cast<std::uint64_t>(global_batch),
+                     .accumulation = static_cast<std::uint64_t>(config_.training.accumulation),
+                     .rank = runtime_.environment().rank,
+                     .world_size = world_size(),
+                     .seed = config_.run.seed,
+                     .drop_last = config_.data.last_batch == "drop"});
+  shape_ = {.epochs = config_.training.epochs,
+            .updates_per_epoch = static_cast<std::int64_t>(sampler_->updates_per_epoch()),
+            .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
+            .max_updates = config_.training.max_updates.value_or(0)};
+  const LoaderOptions options{.threads = runtime_.threads().loader,
+                              .memory_limit = config_.data.memory_limit.bytes,
+                              .seed = config_.run.seed,
+                              .image_size = static_cast<int>(config_.data.image_size),
+                              .channels = static_cast<int>(config_.data.channels)};
+  train_loader_ = std::make_unique<Loader>(*data_.train, build_transform(config_, true), options);
+  if (data_.validation) {
+    validation_loader_ =
+        std::make_unique<Loader>(*data_.validation, build_transform(config_, false), options);
+  }
+  if (config_.validation.attack) {
+    validation_attack_ = build_attack(config_, *config_.validation.attack, catalogs_);
+  }
+}
+
+void TrainingRank::find_checkpoint() {
+  runtime_.heartbeat().set_phase("read checkpoint");
+  using Kind = ResumePolicy::Kind;
+  if (run_.resume.kind == Kind::kNever) {
+    return;
+  }
+  // The main rank chooses, so that all ranks take up the same file.
+  std::string path;
+  if (is_main_rank()) {
+    if (run_.resume.kind == Kind::kFile) {
+      path = run_.resume.file.string();
+    } else {
+      const NewestCheckpoint newest = CheckpointDirectory(checkpoint_folder(), 0).newest_valid();
+      for (const RejectedFile& rejected : newest.rejected) {
+        log_warning("checkpoint ", rejected.path.string(), " is not used: ", rejected.reason);
+      }
+      path = newest.checkpoint ? newest.path.string() : "";
+    }
+  }
+  path = broadcast_text(runtime_.communicator(), path);
+  if (path.empty()) {
+    if (run_.resume.kind == Kind::kMust) {
+      throw ConfigError(
+          concat("--resume must: ", checkpoint_folder().string(), " holds no valid checkpoint"));
+    }
+    return;
+  }
+  checkpoint_ = read_checkpoint(path);
+  const ValueDict& dict = checkpoint_->as_dict();
+  const std::string& saved = dict.at("data_fingerprint").as_string();
+  if (saved != fingerprint_) {
+    throw ConfigError(concat(
+        path, " was made with other data (index hash ", saved, ", now ", fingerprint_,
+        "): its progress does not fit; start a new run, or use it as model.initial_weights"));
+  }
+  const auto same = [&](const char* key, std::int64_t now) {
+    const std::int64_t before = dict.at(key).as_int();
+    if (before != now) {
+      throw ConfigError(concat(path, " was made with ", key, " ", before, ", now it is ", now,
+                               ": the samples of an update would differ; start a new run"));
+    }
+  };
+  same("seed", static_cast<std::int64_t>(config_.run.seed));
+  same("global_batch_size", global_batch_size(config_, world_size()));
+  runtime_.set_compute_threads(static_cast<int>(dict.at("compute_threads").as_int()));
+}
+
+void TrainingRank::announce() const {
+  const std::int64_t global_batch = global_batch_size(config_, world_size());
+  const double rate = base_learning_rate(config_, global_batch);
+  log_info("run directory ", run_directory_.string());
+  log_info("batch: ", global_batch, " samples an update over ", world_size(), " processes, in ",
+           config_.training.accumulation, " micro-batches; ", shape_.updates_per_epoch,
+           " updates an epoch");
+  log_info("learning rate ", rate,
+           rate == config_.optimizer.learning_rate ? ", not scaled"
+                                                   : ", scaled by schedule.reference_batch");
+  if (config_.model.batch_norm == "local" && world_size() > 1) {
+    log_info("batch norm is local: each rank normalises by its own part of the batch");
+  }
+  log_info("threads a process: ", runtime_.threads().compute, " compute, ",
+           runtime_.threads().loader, " loader; device ", runtime_.placement().device.str());
+}
+
+TrainerOptions TrainingRank::trainer_options() const {
+  const TrainingConfig& training = config_.training;
+  const std::int64_t global_batch = global_batch_size(config_, world_size());
+  ValueDict extra;
+  extra["config"] = print_config(run_.loaded, /*with_comments=*/false);
+  extra["seed"] = static_cast<std::int64_t>(config_.run.seed);
+  extra["global_batch_size"] = global_batch;
+  extra["data_fingerprint"] = fingerprint_;
+  extra["compute_threads"] = runtime_.threads().compute;
+  ValueList classes;
+  for (const std::string& name : data_.train->class_names()) {
+    classes.emplace_back(name);
+  }
+  extra["classes"] = std::move(classes);
+  return {.seed = config_.run.seed,
+          .shape = shape_,
+          .learning_rate = base_learning_rate(config_, global_batch),
+          .schedule = build_schedule(config_, shape_),
+          .gradient_clip = training.gradient_clip,
+          .abort_on_nonfinite = training.on_nonfinite == "abort",
+          .max_skipped = training.max_skipped,
+          .max_time = training.max_time,
+          .validate_every = config_.validation.every,
+          .checkpoint_every = config_.checkpoint.every,
+          .log_every = config_.logging.every,
+          .best = {.kind = config_.checkpoint.best.metric == "clean_accuracy"
+                               ? BestMetric::Kind::kCleanAccuracy
+                               : BestMetric::Kind::kRobustAccuracy,
+                   .larger_is_better = config_.checkpoint.best.mode == "max"},
+          .placement = runtime_.placement(),
+          .checkpoint_extra = std::move(extra)};
+}
+
+EvaluationResult TrainingRank::validate() {
+  constexpr std::uint64_t kDefaultBatch = 250;
+  std::vector<NamedAttack> attacks;
+  if (validation_attack_) {
+    attacks.push_back(*validation_attack_);
+  }
+  return evaluate(
+      *model_, *validation_loader_, attacks, runtime_.communicator(),
+      {.dataset_size = data_.validation->size(),
+       .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
+       .batch_size =
+           static_cast<std::uint64_t>(config_.validation.batch_size.value_or(kDefaultBatch)),
+       .seed = config_.run.seed,
+       .placement = runtime_.placement(),
+       .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; }});
+}
+
+StopReason TrainingRank::train() {
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
+  for (const auto& item : model_->named_parameters()) {
+    parameters.emplace_back(item.key(), item.value());
+  }
+  const auto optimizer = build_optimizer(config_, *model_);
+  const auto method = build_method(config_, catalogs_);
+  SinkList no_sinks;
+  std::unique_ptr<Sink> sinks;
+  std::optional<CheckpointDirectory> checkpoints;
+  if (checkpoint_) {
+    resumed_update_ = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
+  }
+  if (is_main_rank()) {
+    announce();
+    write_run_files(run_directory_, run_.loaded,
+                    {.command = run_.command,
+                     .world_size = world_size(),
+                     .compute_threads = runtime_.threads().compute,
+                     .seed = config_.run.seed,
+                     .data_fingerprint = fingerprint_});
+    const bool terminal = runtime_.environment().console_is_terminal;
+    const ProgressMode progress = run_.progress == ProgressMode::kAuto && terminal
+                                      ? ProgressMode::kBar
+                                      : resolve_progress_mode(run_.progress);
+    sinks = make_sinks(run_directory_, config_, progress,
+                       {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
+                       checkpoint_ ? std::optional(resumed_update_) : std::nullopt);
+    checkpoints.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+    std::cout << "world size " << world_size()
+              << " (launcher: " << launcher_name(runtime_.environment().launcher) << ")"
+              << std::endl;
+  }
+  const auto validate_all = [this] { return validate(); };
+  std::unique_ptr<GradientReducer> reducer;
+  const auto make_trainer = [&] {
+    return Trainer(
+        {.model = *model_,
+         .method = *method,
+         .optimizer = *optimizer,
+         .reducer = *reducer,
+         .communicator = runtime_.communicator(),
+         .sampler = *sampler_,
+         .loader = *train_loader_,
+         .sink = sinks ? *sinks : no_sinks,
+         .checkpoints = checkpoints ? &*checkpoints : nullptr,
+         .validate = data_.validation ? std::function<EvaluationResult()>(validate_all) : nullptr,
+         .stop_requested = [this] { return stop_reason(runtime_.stop_requested()); },
+         .enter_phase =
+             [this](std::string_view phase, std::int64_t update) {
+               runtime_.heartbeat().set(phase, static_cast<std::uint64_t>(update));
+             }},
+        trainer_options());
+  };
+  broadcast_tensors(model_->parameters(), runtime_.communicator());
+  broadcast_tensors(model_->buffers(), runtime_.communicator());
+  reducer = make_gradient_reducer(parameters, runtime_.communicator(),
+                                  {.overlap = config_.distributed.overlap});
+  Trainer trainer = make_trainer();
+  if (checkpoint_) {
+    trainer.restore(*checkpoint_);
+    checkpoint_.reset();
+    if (is_main_rank()) {
+      std::cout << "resumed from update " << resumed_update_ << std::endl;
+    }
+  }
+  const StopReason reason = trainer.run();
+  if (is_main_rank()) {
+    report_end(trainer, reason);
+  }
+  return reason;
+}
+
+void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
+  if (reason != StopReason::kFinished) {
+    std::cout << "stopped after update " << trainer.progress().update
+              << "; the same command with --run-dir " << run_directory_.string()
+              << " goes on from there" << std::endl;
+    return;
+  }
+  runtime_.heartbeat().set_phase("report");
+  ReportData report{.title = config_.run.name,
+                    .metrics = read_metrics(run_directory_ / "metrics.jsonl"),
+                    .configuration = print_config(run_.loaded),
+                    .examples = {}};
+  if (data_.validation && validation_attack_) {
+    report.examples = make_examples(*model_, *data_.validation, *validation_loader_,
+                                    *validation_attack_, runtime_.placement(), kReportExamples);
+  }
+  write_report(run_directory_ / "report.html", report);
+  std::cout << "report: " << (run_directory_ / "report.html").string() << '\n';
+  const std::int64_t updates = trainer.progress().update;
+  std::cout << "finished: epoch "
+            << (updates + shape_.updates_per_epoch - 1) / shape_.updates_per_epoch;
+  if (!report.metrics.validation.empty()) {
+    const ValidationRecord& last = report.metrics.validation.back();
+    std::cout << ", clean accuracy " << percent(last.clean_accuracy);
+    if (last.robust_accuracy) {
+      std::cout << ", robust accuracy " << percent(*last.robust_accuracy);
+    }
+  }
+  std::cout << std::endl;
+}
+
+}  // namespace
+
+ResumePolicy parse_resume_policy(const std::string& text) {
+  using Kind = ResumePolicy::Kind;
+  if (text == "auto") {
+    return {Kind::kAuto, {}};
+  }
+  if (text == "never") {
+    return {Kind::kNever, {}};
+  }
+  if (text == "must") {
+    return {Kind::kMust, {}};
+  }
+  if (!std::filesystem::exists(text)) {
+    throw ConfigError(
+        concat("--resume ", text,
+               ": expected auto, never, must or the path of a checkpoint; no such file"));
+  }
+  return {Kind::kFile, text};
+}
+
+void check_training_inputs(const Config& config, const Catalogs& catalogs) {
+  static_cast<void>(open_data(config));
+  static_cast<void>(build_architecture(config, catalogs));
+  static_cast<void>(build_transform(config, true));
+  static_cast<void>(build_transform(config, false));
+}
+
+int run_training_rank(const TrainingRun& run, const Catalogs& catalogs) {
+  RankRuntime runtime(run.environment, run.loaded.config, run.cpus);
+  return guard_rank(runtime.heartbeat(),
+                    [&] { return TrainingRank(run, catalogs, runtime).work(); });
+}
+
+}  // namespace temper

@@ -1,0 +1,143 @@
+// The attack has no side effect on any rank: acceptance case 2.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "dist/cases.h"
+#include "support/reference_nets.h"
+#include "support/small_training.h"
+#include "temper/attacks/pgd.h"
+#include "temper/core/error.h"
+#include "temper/core/random_tensor.h"
+#include "temper/models/architectures.h"
+
+namespace temper::testing_support {
+namespace {
+
+struct Rig {
+  CountingCommunicator communicator;
+  std::shared_ptr<Classifier> model = make_reference_net("cnn");
+  at::Tensor images = uniform_tensor({.seed = 2}, at::arange(8), {3, 8, 8}, at::kDouble);
+  at::Tensor labels = at::arange(8);
+  std::unique_ptr<GradientReducer> reducer;
+
+  explicit Rig(Communicator& inner) : communicator(inner) {
+    initialize(*model, 1);
+    model->to(at::kDouble);
+    model->synchronize_batch_norm(reduction_of(communicator));
+    std::vector<std::pair<std::string, at::Tensor>> parameters;
+    for (const auto& item : model->named_parameters()) {
+      parameters.emplace_back(item.key(), item.value());
+    }
+    reducer = make_gradient_reducer(parameters, inner, {});
+  }
+  AttackContext context(StatisticsMode mode) const {
+    return {.loss = InnerLoss::kKlDivergence, .statistics = mode, .samples = at::arange(8)};
+  }
+};
+
+// Throws in its second forward.
+class FailingNet final : public Classifier {
+ public:
+  explicit FailingNet(std::shared_ptr<Classifier> inner)
+      : Classifier({}), inner_(register_module("inner", std::move(inner))) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& images) override {
+    if (++calls_ > 1) {
+      throw std::runtime_error("out of memory");
+    }
+    return inner_->forward(images);
+  }
+  std::shared_ptr<Classifier> inner_;
+  int calls_ = 0;
+};
+
+void attack_leaves_no_trace(RankWorld& world) {
+  Rig rig(world.communicator);
+  rig.model->batch_norms()[1]->set_mode(StatisticsMode::kBatch);  // a mixed tree
+  rig.model->named_parameters()["fc.bias"].set_requires_grad(false);
+  StateDict before;
+  for (const auto& [name, tensor] : state_dict(*rig.model)) {
+    before.emplace_back(name, tensor.detach().clone());
+  }
+  const PgdAttack attack({.epsilon = 0.05}, {.steps = 10, .step_size = 0.01});
+  at::Tensor adversarial;
+  {
+    const at::NoGradGuard no_grad;
+    adversarial =
+        attack.perturb(*rig.model, rig.images, rig.labels, rig.context(StatisticsMode::kRunning));
+  }
+  require(!adversarial.requires_grad(), "the adversarial images are attached to a graph");
+  require(rig.communicator.count == 0, "the attack issued ", rig.communicator.count,
+          " collectives");
+
+  FailingNet failing(rig.model);
+  bool thrown = false;
+  try {
+    static_cast<void>(
+        attack.perturb(failing, rig.images, rig.labels, rig.context(StatisticsMode::kRunning)));
+  } catch (const std::runtime_error&) {
+    thrown = true;
+  }
+  require(thrown, "the failing net did not fail");
+
+  require_equal_states(state_dict(*rig.model), before, 0);
+  for (const auto& item : rig.model->named_parameters()) {
+    require(!item.value().grad().defined(), item.key(), " got a gradient");
+    require(item.value().requires_grad() == (item.key() != "fc.bias"), item.key(),
+            " has another flag");
+  }
+  require(rig.model->batch_norms()[0]->mode() == StatisticsMode::kUpdate,
+          "the first layer's mode changed");
+  require(rig.model->batch_norms()[1]->mode() == StatisticsMode::kBatch,
+          "the second layer's mode changed");
+}
+
+void synchronized_attack_has_a_fixed_number_of_collectives(RankWorld& world) {
+  Rig rig(world.communicator);
+  const int steps = 3;
+  const PgdAttack attack({.epsilon = 0.05}, {.steps = steps, .step_size = 0.01});
+  static_cast<void>(
+      attack.perturb(*rig.model, rig.images, rig.labels, rig.context(StatisticsMode::kBatch)));
+  // Two layers: one collective a forward of the clean images, two a step (forward and backward).
+  require(rig.communicator.count == 2 * (1 + 2 * steps), "the attack issued ",
+          rig.communicator.count, " collectives");
+}
+
+// Python's DDP fails here: the buffers it broadcasts between forwards are part of the first graph.
+void two_forwards_one_backward(RankWorld& world) {
+  for (const bool synchronized : {true, false}) {
+    Rig rig(world.communicator);
+    if (!synchronized) {
+      rig.model->synchronize_batch_norm(nullptr);
+    }
+    PendingStatistics statistics(*rig.model);
+    for (int update = 0; update < 3; ++update) {
+      const at::Tensor loss = rig.model->forward(rig.images).pow(2).sum() +
+                              rig.model->forward(rig.images.flip(0)).pow(2).sum();
+      rig.reducer->backward(loss);
+      statistics.commit(at::ones({}, at::kBool));
+    }
+    at::Tensor gradient = rig.model->parameters()[0].grad().clone();
+    world.communicator.broadcast(gradient, 0);
+    require(at::equal(gradient, rig.model->parameters()[0].grad()),
+            "gradients differ between ranks");
+  }
+}
+
+TEST(Attack, LeavesNoTraceOnAnyRank) { expect_ranks_pass("attack_trace", 2); }
+TEST(Attack, WithBatchStatisticsHasAFixedNumberOfCollectives) {
+  expect_ranks_pass("attack_collectives", 2);
+}
+TEST(BatchNorm, TwoForwardsAndOneBackwardAreSafe) { expect_ranks_pass("two_forwards", 2); }
+
+}  // namespace
+
+void add_attack_cases(RankCases& cases) {
+  cases["attack_trace"] = attack_leaves_no_trace;
+  cases["attack_collectives"] = synchronized_attack_has_a_fixed_number_of_collectives;
+  cases["two_forwards"] = two_forwards_one_backward;
+}
+
+}  // namespace temper::testing_support

@@ -1,0 +1,251 @@
+// Several processes equal one: acceptance cases 1, 3 and 4 of the distributed semantics.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "dist/cases.h"
+#include "support/reference_nets.h"
+#include "support/small_training.h"
+#include "temper/attacks/pgd.h"
+#include "temper/core/error.h"
+#include "temper/core/random_tensor.h"
+#include "temper/methods/adversarial_training.h"
+#include "temper/models/architectures.h"
+#include "temper/optim/gradients.h"
+
+namespace temper::testing_support {
+namespace {
+
+constexpr double kTolerance = 1e-9;
+
+std::unique_ptr<Communicator> alone() { return make_communicator(nullptr, {}); }
+
+// Trains over the ranks, and once more alone on the main rank.
+void require_equals_one_process(RankWorld& world, const SmallTraining& options) {
+  const TrainingResult together = run_small_training(world.communicator, options);
+  const TrainingResult single = run_small_training(*alone(), options);
+  require_equal_states(together.state, single.state, kTolerance);
+  require(together.validation.samples == single.validation.samples, "samples ",
+          together.validation.samples);
+  require(together.validation.clean_correct == single.validation.clean_correct,
+          "clean counts differ");
+  require(
+      together.validation.attacks[0].robust_correct == single.validation.attacks[0].robust_correct,
+      "robust counts differ");
+}
+
+RankCase equality(const SmallTraining& options) {
+  return [options](RankWorld& world) { require_equals_one_process(world, options); };
+}
+
+struct Replica {
+  std::shared_ptr<Classifier> model;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<PendingStatistics> statistics;
+};
+
+Replica make_replica() {
+  Replica replica;
+  replica.model = make_reference_net("cnn");
+  initialize(*replica.model, 11);
+  replica.model->to(at::kDouble);
+  std::vector<NamedParameter> named;
+  for (const auto& item : replica.model->named_parameters()) {
+    named.push_back({.name = item.key(), .tensor = item.value()});
+  }
+  replica.optimizer = make_sgd(named, {.weight_decay = 5e-4});
+  replica.statistics = std::make_unique<PendingStatistics>(*replica.model);
+  return replica;
+}
+
+// Gives all replicas the mean of their tensors.
+void average(std::vector<std::vector<at::Tensor>> tensors) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < tensors[0].size(); ++i) {
+    if (!tensors[0][i].is_floating_point()) {
+      continue;
+    }
+    const at::Tensor mean = (tensors[0][i] + tensors[1][i]) / 2;
+    tensors[0][i].copy_(mean);
+    tensors[1][i].copy_(mean);
+  }
+}
+
+// Two replicas in one process, each with its half of every batch; gradients and running statistics
+// are averaged after the backward passes, by plain arithmetic.
+StateDict train_two_replicas(const SmallTraining& options) {
+  const RandomDataset data(options.samples);
+  std::vector<Replica> replicas;
+  replicas.push_back(make_replica());
+  replicas.push_back(make_replica());
+  const auto attack = std::make_shared<PgdAttack>(
+      ThreatModel{.epsilon = 0.05}, PgdOptions{.steps = options.attack_steps, .step_size = 0.02});
+  const auto method = built_in_methods().make(options.method, attack, {.beta = 2});
+  const LoaderOptions loading{.threads = 1, .seed = options.seed, .image_size = 8};
+  std::uint32_t update = 0;
+  for (std::uint32_t epoch = 0; epoch < static_cast<std::uint32_t>(options.epochs); ++epoch) {
+    for (std::uint64_t u = 0; u < options.samples / options.global_batch; ++u, ++update) {
+      std::vector<std::vector<at::Tensor>> gradients(2);
+      std::vector<std::vector<at::Tensor>> buffers(2);
+      for (int rank = 0; rank < 2; ++rank) {
+        ShardedSampler sampler({.dataset_size = options.samples,
+                                .global_batch_size = options.global_batch,
+                                .rank = rank,
+                                .world_size = 2,
+                                .seed = options.seed});
+        Loader loader(data, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}),
+                      loading);
+        loader.start(epoch, {sampler.global_batch(epoch, u).micro_batches[0].samples});
+        Replica& replica = replicas[static_cast<std::size_t>(rank)];
+        zero_gradients(replica.model->parameters());
+        const double local = static_cast<double>(options.global_batch) / 2;
+        StepContext context{
+            .model = *replica.model,
+            .seed = options.seed,
+            .epoch = epoch,
+            .update = update,
+            .backward = [&](const at::Tensor& loss_sum) { (loss_sum / local).backward(); }};
+        const HostBatch batch = loader.next();
+        static_cast<void>(
+            method->compute_gradients(context, to_device(batch, {.dtype = at::kDouble})));
+        replica.statistics->commit(at::ones({}, at::kBool));
+        for (const at::Tensor& parameter : replica.model->parameters()) {
+          gradients[static_cast<std::size_t>(rank)].push_back(parameter.grad());
+        }
+        buffers[static_cast<std::size_t>(rank)] = replica.model->buffers();
+      }
+      average(gradients);
+      average(buffers);
+      for (Replica& replica : replicas) {
+        replica.optimizer->step(0.1, at::zeros({}));
+      }
+    }
+  }
+  return state_dict(*replicas[0].model);
+}
+
+void local_batch_norm_equals_averaged_replicas(RankWorld& world, const std::string& method) {
+  SmallTraining options{.method = method, .synchronized_batch_norm = false};
+  const TrainingResult together = run_small_training(world.communicator, options);
+  require_equal_states(together.state, train_two_replicas(options), kTolerance);
+}
+
+void replicas_are_bit_identical(RankWorld& world) {
+  for (const bool synchronized : {true, false}) {
+    const TrainingResult result = run_small_training(
+        world.communicator, {.synchronized_batch_norm = synchronized, .samples = 37});
+    for (const auto& [name, tensor] : result.state) {
+      at::Tensor of_main_rank = tensor.clone();
+      world.communicator.broadcast(of_main_rank, 0);
+      require(at::equal(of_main_rank, tensor), name, " differs from rank 0");
+    }
+  }
+}
+
+void runs_are_bit_identical(RankWorld& world) {
+  const TrainingResult first = run_small_training(world.communicator, {.loader_threads = 1});
+  for (const int threads : {1, 2, 4}) {
+    const TrainingResult again =
+        run_small_training(world.communicator, {.loader_threads = threads});
+    require_equal_states(again.state, first.state, 0);
+  }
+}
+
+void overlapping_equals_plain_reduction(RankWorld& world) {
+  const TrainingResult overlapping = run_small_training(world.communicator, {.samples = 37});
+  const TrainingResult plain =
+      run_small_training(world.communicator, {.overlap = false, .samples = 37});
+  require_equal_states(overlapping.state, plain.state, 1e-12);
+}
+
+// Every sample once, for any batch size, also when a rank has none.
+void evaluation_counts_each_sample_once(RankWorld& world) {
+  const auto model = make_reference_net("cnn");
+  initialize(*model, 3);
+  model->to(at::kDouble);
+  const ThreatModel threat_model{.epsilon = 0.05};
+  const auto attack =
+      std::make_shared<PgdAttack>(threat_model, PgdOptions{.steps = 2, .step_size = 0.03});
+  const auto count = [&](std::size_t samples, std::uint64_t batch_size,
+                         Communicator& communicator) {
+    const RandomDataset data(samples);
+    Loader loader(data, Transform(), {.threads = 2, .image_size = 8});
+    return evaluate(
+        *model, loader, {{"pgd", threat_model, attack}}, communicator,
+        {.dataset_size = samples, .batch_size = batch_size, .placement = {.dtype = at::kDouble}});
+  };
+  for (const std::size_t samples : {std::size_t{1}, std::size_t{101}}) {
+    const auto reference = alone();
+    const EvaluationResult expected = count(samples, 101, *reference);
+    for (const std::uint64_t batch_size : {1, 7, 64}) {
+      const EvaluationResult result = count(samples, batch_size, world.communicator);
+      require(result.samples == static_cast<std::int64_t>(samples), "counted ", result.samples,
+              " of ", samples);
+      require(result.clean_correct == expected.clean_correct, "clean count differs");
+      require(result.attacks[0].robust_correct == expected.attacks[0].robust_correct,
+              "robust count differs");
+    }
+  }
+}
+
+const std::map<std::string, SmallTraining>& equality_settings() {
+  static const std::map<std::string, SmallTraining> settings{
+      {"trades", {.method = "trades"}},
+      {"mixed", {.method = "mixed"}},
+      {"standard", {.method = "standard"}},
+      {"trades_mlp", {.method = "trades", .net = "mlpbn"}},
+      {"trades_batch_statistics_attack",
+       {.method = "trades", .attack_statistics = StatisticsMode::kBatch}},
+      {"mixed_awkward", {.method = "mixed", .samples = 37, .global_batch = 8, .accumulation = 3}},
+      {"trades_awkward", {.method = "trades", .samples = 37, .global_batch = 8, .accumulation = 3}},
+  };
+  return settings;
+}
+
+class EqualsOneProcess : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(EqualsOneProcess, ToRounding) {
+  expect_ranks_pass("equality_" + std::get<0>(GetParam()), std::get<1>(GetParam()));
+}
+
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, options] : equality_settings()) {
+    names.push_back(name);
+  }
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Methods, EqualsOneProcess,
+                         testing::Combine(testing::ValuesIn(setting_names()),
+                                          testing::Values(2, 3)),
+                         [](const auto& info) {
+                           return std::get<0>(info.param) + "_" +
+                                  std::to_string(std::get<1>(info.param)) + "_ranks";
+                         });
+
+TEST(LocalBatchNorm, TradesEqualsTwoAveragedReplicas) { expect_ranks_pass("local_trades", 2); }
+TEST(LocalBatchNorm, MixedEqualsTwoAveragedReplicas) { expect_ranks_pass("local_mixed", 2); }
+TEST(Replicas, AreBitIdentical) { expect_ranks_pass("replicas", 2); }
+TEST(Runs, AreBitIdenticalForAnyNumberOfLoaderThreads) { expect_ranks_pass("runs", 2); }
+TEST(GradientReducer, OverlappingEqualsPlain) { expect_ranks_pass("reducers", 2); }
+TEST(Evaluation, CountsEachSampleOnce) { expect_ranks_pass("evaluation", 2); }
+
+}  // namespace
+
+void add_equality_cases(RankCases& cases) {
+  for (const auto& [name, options] : equality_settings()) {
+    cases["equality_" + name] = equality(options);
+  }
+  for (const std::string method : {"trades", "mixed"}) {
+    cases["local_" + method] = [method](RankWorld& world) {
+      local_batch_norm_equals_averaged_replicas(world, method);
+    };
+  }
+  cases["replicas"] = replicas_are_bit_identical;
+  cases["runs"] = runs_are_bit_identical;
+  cases["reducers"] = overlapping_equals_plain_reduction;
+  cases["evaluation"] = evaluation_counts_each_sample_once;
+}
+
+}  // namespace temper::testing_support

@@ -1,0 +1,16 @@
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "dist/cases.h"
+
+int main(int argc, char** argv) {
+  temper::testing_support::RankCases cases;
+  temper::testing_support::add_equality_cases(cases);
+  temper::testing_support::add_attack_cases(cases);
+  const int status = temper::testing_support::run_as_rank(cases);
+  if (status >= 0) {
+    return status;
+  }
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -1,0 +1,84 @@
+#pragma once
+// A whole training in double on a small net and data made from keyed random numbers, through the
+// real loader, sampler, reducer and trainer.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "temper/data/dataset.h"
+#include "temper/dist/communicator.h"
+#include "temper/eval/evaluation.h"
+#include "temper/models/model_state.h"
+#include "temper/train/trainer.h"
+
+namespace temper::testing_support {
+
+// Images of 3x8x8 whose ten labels follow from their content.
+class RandomDataset final : public Dataset {
+ public:
+  explicit RandomDataset(std::size_t size);
+  [[nodiscard]] std::span<const std::int64_t> labels() const override { return labels_; }
+  [[nodiscard]] std::span<const std::string> class_names() const override { return names_; }
+  [[nodiscard]] int channels() const override { return 3; }
+  [[nodiscard]] ElementType element_type() const override { return ElementType::kUInt8; }
+  [[nodiscard]] std::uint64_t fingerprint() const override { return labels_.size(); }
+  [[nodiscard]] std::string sample_name(std::size_t index) const override {
+    return std::to_string(index);
+  }
+  [[nodiscard]] Image load(std::size_t index) const override;
+  [[nodiscard]] SampleInfo describe(std::size_t) const override { return {"random"}; }
+
+ private:
+  std::vector<std::int64_t> labels_;
+  std::vector<std::string> names_;
+};
+
+struct SmallTraining {
+  std::string method = "trades";
+  std::string net = "cnn";  // of reference_nets.h
+  bool synchronized_batch_norm = true;
+  bool overlap = true;
+  std::size_t samples = 32;
+  std::uint64_t global_batch = 16;
+  std::uint64_t accumulation = 1;
+  std::int64_t epochs = 2;
+  std::int64_t max_updates = 0;
+  int loader_threads = 2;
+  int attack_steps = 3;
+  StatisticsMode attack_statistics = StatisticsMode::kRunning;
+  std::uint64_t seed = 11;
+};
+
+struct TrainingResult {
+  StateDict state;  // copies, parameters and buffers
+  EvaluationResult validation;
+};
+
+[[nodiscard]] TrainingResult run_small_training(Communicator& communicator,
+                                                const SmallTraining& options);
+
+// A communicator that counts the collectives of another one.
+class CountingCommunicator final : public Communicator {
+ public:
+  explicit CountingCommunicator(Communicator& inner) : inner_(inner) {}
+  [[nodiscard]] int rank() const override { return inner_.rank(); }
+  [[nodiscard]] int world_size() const override { return inner_.world_size(); }
+  void all_reduce_sum(at::Tensor& tensor) override { ++count, inner_.all_reduce_sum(tensor); }
+  void all_reduce_max(at::Tensor& tensor) override { ++count, inner_.all_reduce_max(tensor); }
+  void broadcast(at::Tensor& tensor, int root) override { ++count, inner_.broadcast(tensor, root); }
+
+  int count = 0;
+
+ private:
+  Communicator& inner_;
+};
+
+// How synchronised batch norm reaches a communicator's ranks.
+[[nodiscard]] std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator);
+
+// Throws CheckFailure naming the first tensor that differs by more than `tolerance`; 0:
+// bit-identical.
+void require_equal_states(const StateDict& actual, const StateDict& expected, double tolerance);
+
+}  // namespace temper::testing_support
