@@ -42,7 +42,7 @@ std::vector<BadSample> collect_errors(const Dataset& dataset, std::size_t begin,
   for (std::size_t i = begin; i < end; ++i) {
     try {
       use(i);
-    } catch (const std::runtime_error& error) {
+    } catch (const std::exception& error) {
       const std::string name = dataset.sample_name(i);
       std::string reason = error.what();
       if (reason.starts_with(name + ": ")) {
