@@ -265,7 +265,9 @@ TEST_F(ConfigErrors, Syntax) {
       {"run:\n  seed: 1\n name: x\n", "c.yaml:3:2: YAML syntax: end of map not found"},
       {"run: *nothing\n", "c.yaml:1:6: YAML syntax: the referenced anchor is not defined"},
       {"run: {seed: 1}\n---\nrun: {seed: 2}\n",
-       "c.yaml:3:1: a second YAML document begins here; one file holds one configuration"},
+       "c.yaml:2:1: a second YAML document begins here; one file holds one configuration"},
+      {", 1\nrun: {seed: 1}\n",
+       "c.yaml:1:1: a second YAML document begins here; one file holds one configuration"},
       {"- run\n- data\n", "c.yaml:1:1: expected a map of sections, found a list"},
       {"just text\n", "c.yaml:1:1: expected a map of sections, found 'just text'"},
   });
