@@ -41,11 +41,9 @@ int run(const std::string& command, Arguments arguments) {
     std::cout << (arguments.json ? temper::to_json(report) : temper::to_text(report));
     return report.bad.empty() ? 0 : 1;
   };
-  if (command == "verify") {
-    return print(temper::verify_dataset(*dataset, arguments.threads));
-  }
-  if (command == "stats") {
-    return print(temper::describe_dataset(*dataset, arguments.threads));
+  if (command != "unpack") {
+    return command == "verify" ? print(temper::verify_dataset(*dataset, arguments.threads))
+                               : print(temper::describe_dataset(*dataset, arguments.threads));
   }
   const auto files = temper::unpack_dataset(*dataset, arguments.output);
   std::cout << (arguments.json ? temper::concat("{\"files\": ", files, "}\n")

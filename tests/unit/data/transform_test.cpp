@@ -104,12 +104,12 @@ TEST(Resize, FloatsAreInterpolatedWithoutRounding) {
 }
 
 TEST(RandomCrop, EveryPlaceOccursAndThePaddingIsZero) {
-  std::set<std::vector<std::uint8_t>> seen;
+  std::set<int> seen;
   for (std::uint32_t sample = 0; sample < 100; ++sample) {
     const Image image = run({RandomCrop{.size = 1, .padding = 1}}, row({5, 6}), sample);
-    seen.insert(image.bytes());
+    seen.insert(image.bytes().at(0));
   }
-  EXPECT_THAT(seen, ElementsAre(ElementsAre(0), ElementsAre(5), ElementsAre(6)));
+  EXPECT_THAT(seen, ElementsAre(0, 5, 6));
   EXPECT_EQ(run({RandomCrop{.size = 3}}, pattern_image(3, 3, 3)), pattern_image(3, 3, 3));
 }
 
