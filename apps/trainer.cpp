@@ -41,13 +41,13 @@ int run(const Arguments& arguments) {
     std::cout << temper::dry_run_text(loaded, temper::count_processes(start.processes));
     return 0;
   }
-  temper::TrainingRun training{.loaded = loaded,
-                               .environment = {},
-                               .run_directory = arguments.run_directory,
-                               .resume = temper::parse_resume_policy(arguments.resume),
-                               .progress = temper::parse_progress_mode(arguments.progress),
-                               .cpus = arguments.common.cpu_count(),
-                               .command = start.command};
+  temper::TrainingRun training;
+  training.loaded = loaded;
+  training.run_directory = arguments.run_directory;
+  training.resume = temper::parse_resume_policy(arguments.resume);
+  training.progress = temper::parse_progress_mode(arguments.progress);
+  training.cpus = arguments.common.cpu_count();
+  training.command = start.command;
   const auto prepare = [&] {
     for (const std::string& notice : loaded.notices) {
       temper::log_warning(notice);

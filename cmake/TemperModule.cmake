@@ -99,3 +99,16 @@ function(temper_add_test)
     set_tests_properties(${TEST_NAME} PROPERTIES ${properties})
   endif()
 endfunction()
+
+# temper_add_program_test(NAME <name> LABEL <label> SCRIPT <file.py> [TIMEOUT s] [PROGRAM <target>])
+#   A Python script that runs our programs as a user does; it gets TEMPER_APPS, and TEMPER_TEST_PROGRAM with PROGRAM.
+function(temper_add_program_test)
+  cmake_parse_arguments(TEST "" "NAME;LABEL;SCRIPT;TIMEOUT;PROGRAM" "" ${ARGN})
+  add_test(NAME ${TEST_NAME} COMMAND ${PROJECT_SOURCE_DIR}/.deps/venv/bin/python ${CMAKE_CURRENT_SOURCE_DIR}/${TEST_SCRIPT})
+  set(environment TEMPER_APPS=${PROJECT_BINARY_DIR}/apps)
+  if(TEST_PROGRAM)
+    list(APPEND environment TEMPER_TEST_PROGRAM=$<TARGET_FILE:${TEST_PROGRAM}>)
+  endif()
+  set_tests_properties(${TEST_NAME} PROPERTIES LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL TRUE
+    ENVIRONMENT "${environment}")
+endfunction()

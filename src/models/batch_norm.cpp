@@ -68,7 +68,10 @@ at::Tensor BatchNorm::forward_local(const at::Tensor& input, Pending* recorded) 
 
 std::vector<BatchNorm*> batch_norm_layers(torch::nn::Module& module) {
   std::vector<BatchNorm*> layers;
-  for (const auto& child : module.modules(/*include_self=*/true)) {
+  if (auto* layer = dynamic_cast<BatchNorm*>(&module)) {
+    layers.push_back(layer);
+  }
+  for (const auto& child : module.modules(/*include_self=*/false)) {
     if (auto* layer = dynamic_cast<BatchNorm*>(child.get())) {
       layers.push_back(layer);
     }

@@ -22,7 +22,7 @@ void fill_within(at::Tensor& parameter, double bound, std::uint64_t seed, std::i
 void initialize(torch::nn::Module& model, std::uint64_t seed) {
   const at::NoGradGuard no_grad;
   std::int64_t place = 0;
-  for (const auto& module : model.modules()) {
+  for (const auto& module : model.modules(/*include_self=*/false)) {
     if (dynamic_cast<torch::nn::Conv2dImpl*>(module.get()) == nullptr &&
         dynamic_cast<torch::nn::LinearImpl*>(module.get()) == nullptr) {
       continue;

@@ -219,9 +219,9 @@ std::vector<std::string> setting_names() {
 INSTANTIATE_TEST_SUITE_P(Methods, EqualsOneProcess,
                          testing::Combine(testing::ValuesIn(setting_names()),
                                           testing::Values(2, 3)),
-                         [](const auto& info) {
-                           return std::get<0>(info.param) + "_" +
-                                  std::to_string(std::get<1>(info.param)) + "_ranks";
+                         [](const auto& parameter) {
+                           return std::get<0>(parameter.param) + "_" +
+                                  std::to_string(std::get<1>(parameter.param)) + "_ranks";
                          });
 
 TEST(LocalBatchNorm, TradesEqualsTwoAveragedReplicas) { expect_ranks_pass("local_trades", 2); }

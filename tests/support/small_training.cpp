@@ -77,22 +77,23 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
     return evaluate(*model, validation_loader, {{"pgd", threat_model, attack}}, communicator,
                     {.dataset_size = validation.size(), .batch_size = 7, .placement = placement});
   };
-  Trainer trainer(
-      {.model = *model,
-       .method = *method,
-       .optimizer = *optimizer,
-       .reducer = *reducer,
-       .communicator = communicator,
-       .sampler = sampler,
-       .loader = loader,
-       .sink = sink},
-      {.seed = options.seed,
-       .shape = {.epochs = options.epochs,
-                 .updates_per_epoch = static_cast<std::int64_t>(sampler.updates_per_epoch()),
-                 .samples_per_epoch = static_cast<std::int64_t>(sampler.samples_per_epoch()),
-                 .max_updates = options.max_updates},
-       .learning_rate = 0.1,
-       .placement = placement});
+  TrainerOptions trainer_options;
+  trainer_options.seed = options.seed;
+  trainer_options.shape = {
+      .epochs = options.epochs,
+      .updates_per_epoch = static_cast<std::int64_t>(sampler.updates_per_epoch()),
+      .samples_per_epoch = static_cast<std::int64_t>(sampler.samples_per_epoch()),
+      .max_updates = options.max_updates};
+  trainer_options.placement = placement;
+  Trainer trainer({.model = *model,
+                   .method = *method,
+                   .optimizer = *optimizer,
+                   .reducer = *reducer,
+                   .communicator = communicator,
+                   .sampler = sampler,
+                   .loader = loader,
+                   .sink = sink},
+                  trainer_options);
   require(trainer.run() == StopReason::kFinished, "the training was stopped");
   TrainingResult result{.state = {}, .validation = validate()};
   for (const auto& [name, tensor] : state_dict(*model)) {

@@ -59,7 +59,8 @@ TEST(RobustLosses, GradientsEqualFiniteDifferencesInBothArguments) {
 }
 
 TEST(RobustLosses, TradesTakesZeroProbabilitiesWithoutNan) {
-  const at::Tensor extreme = at::tensor({{1e4, 0.0, -1e4}}, at::kDouble);
+  const at::Tensor extreme =
+      at::tensor({1e4, 0.0, -1e4}, at::TensorOptions(at::kDouble)).view({1, 3});
   const LossTerms terms =
       TradesLoss(6, 0).compute(extreme, extreme, -extreme, at::zeros({1}, at::kLong));
   EXPECT_TRUE(terms.total.isfinite().item<bool>());

@@ -1,0 +1,43 @@
+"""The evaluator reproduces reference counts of a trained net, with one and with two processes."""
+import json
+import sys
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
+from support.programs import ProgramTest, run, SOURCE
+
+
+class Evaluation(ProgramTest):
+    def evaluate(self, *arguments):
+        done = run("evaluator", "--checkpoint", SOURCE / "tests/golden/part_b/digits_weights.pt", "--config",
+                   SOURCE / "configs/digits_trades.yaml", "--json", *arguments, *self.digits_overrides(),
+                   "validation.attack.random_start=none", "validation.attack.steps=20",
+                   "validation.attack.step_size=0.02", "threat_model.epsilon=0.2")
+        self.assertStatus(done, 0)
+        return json.loads(done.stdout)
+
+    def test_digits_reference_counts(self):
+        expected = json.loads((SOURCE / "tests/golden/part_b/digits_expected.json").read_text())
+        for nproc in (1, 2):
+            result = self.evaluate("--nproc", nproc, "--attack", "pgd")
+            self.assertEqual(result["samples"], 360)
+            self.assertEqual(result["clean_correct"], expected["clean_correct"])
+            robust = result["attacks"][0]["robust_correct"]
+            self.assertLessEqual(abs(robust - expected["pgd"]["pgd20_zero_start"]["robust_count"]), 1)
+
+    def test_several_attacks_and_none(self):
+        result = self.evaluate("--attack", "fgsm", "--attack", "pgd")
+        self.assertEqual([attack["name"] for attack in result["attacks"]], ["fgsm", "pgd-20"])
+        self.assertLessEqual(result["attacks"][1]["robust_correct"], result["attacks"][0]["robust_correct"])
+        self.assertEqual(self.evaluate("--attack", "none")["attacks"], [])
+
+    def test_counts_do_not_depend_on_batch_size_or_world_size(self):
+        results = [self.evaluate("--nproc", nproc, f"validation.batch_size={size}", "training.precision=fp64")
+                   for nproc, size in ((1, 360), (1, 7), (2, 64))]
+        for result in results[1:]:
+            self.assertEqual(result["clean_correct"], results[0]["clean_correct"])
+            self.assertEqual(result["attacks"][0]["robust_correct"], results[0]["attacks"][0]["robust_correct"])
+
+
+if __name__ == "__main__":
+    unittest.main()

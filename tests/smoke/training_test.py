@@ -1,0 +1,109 @@
+"""A short training by two processes writes all artefacts, and a run is repeatable bit by bit."""
+import json
+import os
+import re
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
+import torch
+
+from support.programs import ProgramTest, metrics, rank_pids, run, start, wait_for, SOURCE
+
+SHORT = ["training.max_updates=24", "checkpoint.every=5up", "validation.every=1ep", "logging.every=4up"]
+
+
+def weights(run_dir):
+    return torch.load(run_dir / "checkpoints/last.pt", weights_only=True)
+
+
+def flatten(value, prefix=""):
+    if isinstance(value, dict):
+        return {k: v for name, part in value.items() for k, v in flatten(part, f"{prefix}{name}/").items()}
+    return {prefix: value}
+
+
+class Training(ProgramTest):
+    def assertSameState(self, first, second):
+        a, b = weights(first), weights(second)
+        for part in ("model", "optimizer", "progress"):
+            x, y = flatten(a[part]), flatten(b[part])
+            self.assertEqual(list(x), list(y))
+            for key in x:
+                equal = torch.equal(x[key], y[key]) if torch.is_tensor(x[key]) else x[key] == y[key]
+                self.assertTrue(equal, f"{part}/{key} differs")
+
+    def test_writes_all_artefacts(self):
+        out = self.folder / "run"
+        done = self.train(out, *SHORT)
+        self.assertStatus(done, 0)
+        self.assertRegex(done.stdout, r"world size 2 \(launcher: spawn\)")
+        self.assertRegex(done.stdout, r"finished: epoch \d+, clean accuracy [\d.]+ %, robust accuracy [\d.]+ %")
+        for name in ("config.yaml", "run.json", "metrics.jsonl", "epochs.csv", "status.json", "report.html",
+                     "checkpoints/last.pt", "checkpoints/best.pt", "logs/attempt-1/rank-0.log",
+                     "logs/attempt-1/rank-1.log"):
+            self.assertTrue((out / name).is_file(), name)
+        self.assertEqual(json.loads((out / "status.json").read_text())["state"], "finished")
+        train = metrics(out, "train")
+        self.assertEqual(train[-1]["update"], 24)
+        for field in ("epoch", "update", "samples", "loss", "clean_loss", "robust_loss", "clean_accuracy",
+                      "adversarial_accuracy", "learning_rate", "gradient_norm", "images_per_second",
+                      "peak_memory_bytes"):
+            self.assertIsInstance(train[0][field], (int, float), field)
+        self.assertEqual(set(train[0]["seconds"]), {"data", "attack", "forward_backward", "communication", "optimizer"})
+        validation = metrics(out, "validation")
+        self.assertEqual(validation[-1]["samples"], 180)
+        self.assertLessEqual(validation[-1]["robust_correct"], validation[-1]["clean_correct"])
+        # The saved configuration starts the same run again.
+        again = run("trainer", "--config", out / "config.yaml", "--dry-run")
+        self.assertStatus(again, 0)
+
+    def test_same_run_twice_and_with_other_loader_threads(self):
+        for name, workers in (("first", 1), ("again", 1), ("two", 2), ("four", 4)):
+            self.assertStatus(self.train(self.folder / name, *SHORT, f"data.workers={workers}"), 0)
+        for name in ("again", "two", "four"):
+            self.assertSameState(self.folder / "first", self.folder / name)
+
+    def test_killed_in_mid_epoch_and_resumed(self):
+        whole, broken = self.folder / "whole", self.folder / "broken"
+        self.assertStatus(self.train(whole, *SHORT), 0)
+        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", broken, *SHORT,
+                     *self.digits_overrides()]
+        process = start("trainer", *arguments)
+        log = broken / "metrics.jsonl"
+        wait_for(lambda: log.exists() and any(line["update"] >= 12 for line in metrics_so_far(log)), "update 12")
+        for pid in rank_pids(str(broken)).values():
+            os.kill(pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 137)
+        resumed = run("trainer", *arguments)
+        self.assertStatus(resumed, 0)
+        update = int(re.search(r"resumed from update (\d+)", resumed.stdout).group(1))
+        self.assertGreaterEqual(update, 5)
+        self.assertSameState(whole, broken)
+        updates = [line["update"] for line in metrics(broken, "train")]
+        self.assertEqual(updates, sorted(set(updates)), "a resumed run repeats no record")
+
+    def test_stop_signal_saves_and_the_same_command_goes_on(self):
+        whole, stopped = self.folder / "whole", self.folder / "stopped"
+        self.assertStatus(self.train(whole, *SHORT), 0)
+        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", stopped, *SHORT,
+                     *self.digits_overrides()]
+        process = start("trainer", *arguments)
+        log = stopped / "metrics.jsonl"
+        wait_for(lambda: log.exists() and any(line["update"] >= 8 for line in metrics_so_far(log)), "update 8")
+        process.send_signal(signal.SIGTERM)
+        output = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, output)
+        self.assertStatus(run("trainer", *arguments), 0)
+        self.assertSameState(whole, stopped)
+
+
+def metrics_so_far(path):
+    lines = path.read_text().split("\n")[:-1]
+    return [json.loads(line) for line in lines]
+
+
+if __name__ == "__main__":
+    unittest.main()
