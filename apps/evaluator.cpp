@@ -28,8 +28,7 @@ int main(int argc, char** argv) {
   app.add_option("--checkpoint", evaluation.checkpoint, "Temper checkpoint or PyTorch state dict")
       ->required();
   app.add_option("--attack", evaluation.attacks, "fgsm, pgd, or none; default: validation.attack")
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   app.add_option("--split", evaluation.split,
                  "train, validation or test; default: test if it is set");
   app.add_flag("--json", evaluation.json, "print one JSON object");

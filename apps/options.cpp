@@ -21,8 +21,7 @@ void add_common_options(CLI::App& app, CommonArguments& arguments, int argc, cha
   arguments.start.command.assign(argv, argv + argc);
   app.add_option("--config", arguments.configs, "configuration file; several are merged in order")
       ->required()
-      ->expected(1)
-      ->take_all();
+      ->allow_extra_args(false);
   app.add_option("overrides", arguments.overrides, "key=value, e.g. method.beta=4");
   app.add_option("--nproc", arguments.start.processes,
                  "processes on this host, or auto: one a visible GPU, 1 without");

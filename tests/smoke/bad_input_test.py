@@ -61,7 +61,7 @@ class BadInput(ProgramTest):
         victim = sorted((digits / "train").iterdir())[3]
         for file in victim.iterdir():
             file.unlink()
-        self.assertRefused(self.trainer(digits=digits), str(victim))
+        self.assertRefused(self.trainer(digits=digits), f"class folder {victim.name} of {victim.parent}")
 
     def test_class_missing_in_validation(self):
         digits = self.copy_digits()

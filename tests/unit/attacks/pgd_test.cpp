@@ -85,7 +85,7 @@ TEST(PgdAttack, ReachesTheLinearOptimum) {
   const at::Tensor linf =
       fgsm_attack({.norm = Norm::kLinf, .epsilon = 0.1}).perturb(net, clean, labels, context(6));
   EXPECT_TRUE(at::allclose(linf, clean + 0.1 * direction.sign(), 0, 1e-12));
-  const PgdAttack l2({.norm = Norm::kL2, .epsilon = 0.1}, {.steps = 20, .step_size = 0.05});
+  const PgdAttack l2({.norm = Norm::kL2, .epsilon = 0.1}, {.steps = 60, .step_size = 0.05});
   const at::Tensor expected =
       clean + 0.1 * direction / direction.flatten(1).norm(2, {1}).view({6, 1, 1, 1});
   EXPECT_TRUE(at::allclose(l2.perturb(net, clean, labels, context(6)), expected, 0, 1e-6));
