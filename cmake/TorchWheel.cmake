@@ -54,5 +54,6 @@ if(TEMPER_CUDA)
   # Without --no-as-needed the linker drops the library that registers the CUDA kernels.
   target_link_options(torch_cuda_wheel INTERFACE LINKER:--no-as-needed
     ${torch_root}/lib/libtorch_cuda.so ${torch_root}/lib/libc10_cuda.so LINKER:--as-needed)
-  target_link_libraries(torch_cuda_wheel INTERFACE torch_cpu_wheel)
+  # c10's inline event and guard code calls the run time itself.
+  target_link_libraries(torch_cuda_wheel INTERFACE torch_cpu_wheel ${nvidia_root}/cu13/lib/libcudart.so.13)
 endif()

@@ -46,8 +46,7 @@ AdversarialTraining::AdversarialTraining(std::shared_ptr<const Attack> attack,
           "adversarial training needs an attack and a loss");
 }
 
-StepOutput AdversarialTraining::compute_gradients(StepContext& context,
-                                                  const ImageBatch& batch) {
+StepOutput AdversarialTraining::compute_gradients(StepContext& context, const ImageBatch& batch) {
   if (context.epoch < options_.start_epoch) {
     return before_start_.compute_gradients(context, batch);
   }

@@ -250,7 +250,8 @@ TEST(SyncBatchNorm, EqualsOneProcessForUnevenAndEmptyParts) {
     const at::Tensor channels_last = images.contiguous(at::MemoryFormat::ChannelsLast);
     expect_equal(run_split(channels_last, target, sizes), run_whole(images, target));
     if (total == 2) {
-      continue;  // a rank alone would hold a single value of each feature while the sums are collected
+      continue;  // a rank alone would hold a single value of each feature while the sums are
+                 // collected
     }
     const at::Tensor features = images.mean({2, 3});
     const at::Tensor feature_target = target.mean({2, 3});
