@@ -1,8 +1,11 @@
 #include "options.h"
 
+#include <algorithm>
 #include <iostream>
+#include <string_view>
 
 #include "temper/core/log.h"
+#include "temper/core/text.h"
 #include "temper/core/units.h"
 
 namespace temper::apps {
@@ -35,9 +38,30 @@ void add_common_options(CLI::App& app, CommonArguments& arguments, int argc, cha
   app.set_version_flag("--version", [] { return version_text(); });
 }
 
+namespace {
+
+// The value of --smoke is optional: without one the next override must not be taken for it.
+// Reversed, as CLI11 wants it.
+std::vector<std::string> reversed_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = 1; i < argc; ++i) {
+    arguments.emplace_back(argv[i]);
+    if (arguments.back() == "--smoke") {
+      const bool has_value =
+          i + 1 < argc &&
+          std::string_view(argv[i + 1]).find_first_not_of("0123456789") == std::string_view::npos;
+      arguments.back() += concat("=", has_value ? argv[++i] : "2");
+    }
+  }
+  std::reverse(arguments.begin(), arguments.end());
+  return arguments;
+}
+
+}  // namespace
+
 int run_app(CLI::App& app, int argc, char** argv, const std::function<int()>& main) {
   try {
-    app.parse(argc, argv);
+    app.parse(reversed_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     const int status = app.exit(error);
     return status == 0 ? 0 : 2;

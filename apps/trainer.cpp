@@ -75,9 +75,9 @@ int main(int argc, char** argv) {
   app.add_option("--progress", arguments.progress, "auto, bar, lines or off");
   app.add_option("--max-restarts", arguments.common.start.max_restarts,
                  "restarts after a failure; 0 for now");
-  app.add_option("--smoke", arguments.smoke, "a few updates (2) on all paths")
-      ->expected(0, 1)
-      ->default_str("2");
+  app.add_option("--smoke", arguments.smoke,
+                 "a few updates (2 unless a number follows) on all paths")
+      ->check(CLI::Range(1, 1000000));
   app.add_flag("--dry-run", arguments.dry_run,
                "show configuration, placement and memory; start nothing");
   app.add_flag("--print-config", arguments.print_config, "show the resolved configuration");

@@ -9,7 +9,7 @@ usage: scripts/setup.sh [--cpu | --cuda | --tests]
 
   --cpu     what a CPU build needs: torch with the CUDA runtime and CUPTI wheels (about 0.55 GB to download)
   --cuda    what a CUDA build needs: torch with all its wheels (NCCL, cuDNN, ...)
-  --tests   --cuda, and the Python packages and clang tools that the tests use
+  --tests   --cuda, and the Python packages, clang tools and photos that the tests use
   default   --cuda if an NVIDIA driver is seen, else --cpu
 TEXT
 }
@@ -24,7 +24,9 @@ fail() {
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv)
-test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev)
+# The wallpapers are the photos of scripts/make_photo_set.py.
+test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev
+  lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds ukui-wallpapers)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 deps=$root/.deps

@@ -13,13 +13,31 @@
 namespace temper {
 namespace {
 
-// Tensors of the parameters of one step that share a weight decay.
-struct Lists {
+// The parameters of one step that share a weight decay.
+struct Group {
+  std::vector<std::size_t> places;
   std::vector<at::Tensor> parameters;
   std::vector<at::Tensor> gradients;
-  std::vector<at::Tensor> first;   // momentum or first moment
-  std::vector<at::Tensor> second;  // second moment
-  std::vector<at::Tensor> steps;
+
+  Group(const std::vector<NamedParameter>& all, bool decays) {
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].decays == decays && all[i].tensor.grad().defined()) {
+        places.push_back(i);
+        parameters.push_back(all[i].tensor);
+        gradients.push_back(all[i].tensor.grad());
+      }
+    }
+  }
+  // Their entries of a list with one tensor a parameter; an empty list stays empty.
+  [[nodiscard]] std::vector<at::Tensor> pick(const std::vector<at::Tensor>& from) const {
+    std::vector<at::Tensor> out;
+    for (const std::size_t place : places) {
+      if (!from.empty()) {
+        out.push_back(from[place]);
+      }
+    }
+    return out;
+  }
 };
 
 std::vector<at::Tensor> zeros_like_all(const std::vector<NamedParameter>& parameters) {
@@ -43,21 +61,11 @@ class Sgd final : public Optimizer {
   void step(double learning_rate, const at::Tensor& skip) override {
     const at::NoGradGuard no_grad;
     for (const bool decays : {true, false}) {
-      Lists lists;
-      for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const at::Tensor& gradient = parameters_[i].tensor.grad();
-        if (parameters_[i].decays == decays && gradient.defined()) {
-          lists.parameters.push_back(parameters_[i].tensor);
-          lists.gradients.push_back(gradient);
-          if (!momentum_.empty()) {
-            lists.first.push_back(momentum_[i]);
-          }
-        }
-      }
-      if (!lists.parameters.empty()) {
+      const Group group(parameters_, decays);
+      if (!group.places.empty()) {
         // Buffers start at zero, so the first step needs no case of its own and a skipped one
         // leaves no trace.
-        at::_fused_sgd_(lists.parameters, lists.gradients, lists.first,
+        at::_fused_sgd_(group.parameters, group.gradients, group.pick(momentum_),
                         decays ? options_.weight_decay : 0, options_.momentum, learning_rate,
                         /*dampening=*/0, options_.nesterov, /*maximize=*/false,
                         /*is_first_step=*/false, /*grad_scale=*/{}, skip);
@@ -94,23 +102,14 @@ class AdamW final : public Optimizer {
   void step(double learning_rate, const at::Tensor& skip) override {
     const at::NoGradGuard no_grad;
     for (const bool decays : {true, false}) {
-      Lists lists;
-      for (std::size_t i = 0; i < parameters_.size(); ++i) {
-        const at::Tensor& gradient = parameters_[i].tensor.grad();
-        if (parameters_[i].decays == decays && gradient.defined()) {
-          lists.parameters.push_back(parameters_[i].tensor);
-          lists.gradients.push_back(gradient);
-          lists.first.push_back(first_[i]);
-          lists.second.push_back(second_[i]);
-          lists.steps.push_back(steps_[i]);
-        }
-      }
-      if (!lists.parameters.empty()) {
-        at::_foreach_add_(lists.steps, at::Tensor(1 - skip));
-        at::_fused_adamw_(lists.parameters, lists.gradients, lists.first, lists.second, {},
-                          lists.steps, learning_rate, options_.beta1, options_.beta2,
-                          decays ? options_.weight_decay : 0, options_.eps, /*amsgrad=*/false,
-                          /*maximize=*/false, /*grad_scale=*/{}, skip);
+      const Group group(parameters_, decays);
+      if (!group.places.empty()) {
+        const std::vector<at::Tensor> steps = group.pick(steps_);
+        at::_foreach_add_(steps, at::Tensor(1 - skip));
+        at::_fused_adamw_(group.parameters, group.gradients, group.pick(first_),
+                          group.pick(second_), {}, steps, learning_rate, options_.beta1,
+                          options_.beta2, decays ? options_.weight_decay : 0, options_.eps,
+                          /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, skip);
       }
     }
   }

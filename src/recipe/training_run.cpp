@@ -5,10 +5,11 @@
 #include <iostream>
 #include <utility>
 
+#include "recipe/data_sets.h"
 #include "recipe/examples.h"
 #include "recipe/rank_runtime.h"
+#include "recipe/resume.h"
 #include "recipe/run_files.h"
-#include "temper/checkpoint/container.h"
 #include "temper/checkpoint/directory.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -20,38 +21,6 @@ namespace temper {
 namespace {
 
 constexpr std::uint64_t kReportExamples = 8;
-
-struct DataSets {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  // null without data.validation
-};
-
-// A class that only one of the two has would shift all labels after it.
-void compare_classes(const Config& config, const DataSets& data) {
-  if (data.validation &&
-      !std::ranges::equal(data.train->class_names(), data.validation->class_names())) {
-    throw ConfigError(concat("data.validation: ", *config.data.validation,
-                             " has other classes than data.train: ", config.data.train,
-                             "; both need the same class folders"));
-  }
-}
-
-DataSets open_data(const Config& config) {
-  DataSets data{.train = build_dataset(config, config.data.train), .validation = nullptr};
-  if (config.data.validation) {
-    data.validation = build_dataset(config, *config.data.validation);
-    compare_classes(config, data);
-  }
-  return data;
-}
-
-std::string hexadecimal(std::uint64_t value) {
-  std::string text(16, '0');
-  for (std::size_t i = 16; i-- > 0; value >>= 4) {
-    text[i] = "0123456789abcdef"[value & 15];
-  }
-  return text;
-}
 
 StopReason stop_reason(StopRequest request) {
   switch (request) {
@@ -94,12 +63,13 @@ class TrainingRank {
 
  private:
   void choose_directory();
-  void compare_data();
   void build_loaders();
-  void find_checkpoint();
   void announce() const;
-  StopReason train();
-  TrainerOptions trainer_options() const;
+  void build_training();
+  void open_run_files();
+  [[nodiscard]] StopReason train();
+  [[nodiscard]] TrainerParts trainer_parts();
+  [[nodiscard]] TrainerOptions trainer_options() const;
   EvaluationResult validate();
   void report_end(const Trainer& trainer, StopReason reason);
 
@@ -114,7 +84,7 @@ class TrainingRank {
   const Catalogs& catalogs_;
   RankRuntime& runtime_;
   DataSets data_;
-  std::string fingerprint_;
+  ResumeKey resume_key_;
   std::filesystem::path run_directory_;
   std::shared_ptr<Classifier> model_;
   std::unique_ptr<ShardedSampler> sampler_;
@@ -123,21 +93,34 @@ class TrainingRank {
   std::unique_ptr<Loader> validation_loader_;
   std::optional<NamedAttack> validation_attack_;
   std::optional<Value> checkpoint_;
-  std::int64_t resumed_update_ = 0;
+  std::shared_ptr<TrainingMethod> method_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GradientReducer> reducer_;
+  // Of the main rank; other ranks write nothing.
+  std::unique_ptr<Sink> sink_ = std::make_unique<SinkList>();
+  std::optional<CheckpointDirectory> checkpoints_;
 };
 
 int TrainingRank::work() {
   runtime_.heartbeat().set_phase("open data");
-  data_ = open_data(config_);
+  data_ = open_data_sets(config_);
   runtime_.connect();
   choose_directory();
-  compare_data();
-  runtime_.heartbeat().set_phase("build model");
+  resume_key_ = {.data_fingerprint = fingerprint(data_),
+                 .seed = static_cast<std::int64_t>(config_.run.seed),
+                 .global_batch_size = global_batch_size(config_, world_size()),
+                 .compute_threads = runtime_.threads().compute};
+  require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
   build_loaders();
-  find_checkpoint();
-  model_ = build_model(config_, catalogs_, runtime_.placement());
-  if (config_.model.batch_norm == "sync") {
-    model_->synchronize_batch_norm(runtime_.rank_reduction());
+  runtime_.heartbeat().set_phase("read checkpoint");
+  checkpoint_ =
+      find_checkpoint(run_.resume, checkpoint_folder(), runtime_.communicator(), resume_key_);
+  runtime_.set_compute_threads(static_cast<int>(resume_key_.compute_threads));
+  runtime_.heartbeat().set_phase("build model");
+  build_training();
+  if (is_main_rank()) {
+    announce();
+    open_run_files();
   }
   return exit_status(train());
 }
@@ -153,20 +136,6 @@ void TrainingRank::choose_directory() {
                                          config_.distributed.timeout);
   } else {
     run_directory_ = choose_run_directory(options);
-  }
-}
-
-// All ranks must see the same data, and a resumed run the data it began with.
-void TrainingRank::compare_data() {
-  std::uint64_t hash = data_.train->fingerprint();
-  if (data_.validation) {
-    hash = hash * 0x9E3779B97F4A7C15U + data_.validation->fingerprint();
-  }
-  fingerprint_ = hexadecimal(hash);
-  const std::string of_main_rank = broadcast_text(runtime_.communicator(), fingerprint_);
-  if (any_rank(runtime_.communicator(), of_main_rank != fingerprint_)) {
-    throw ConfigError(concat("the ranks see different data in ", config_.data.train,
-                             ": index hash ", fingerprint_, " here, ", of_main_rank, " on rank 0"));
   }
 }
 
@@ -199,53 +168,6 @@ void TrainingRank::build_loaders() {
   }
 }
 
-void TrainingRank::find_checkpoint() {
-  runtime_.heartbeat().set_phase("read checkpoint");
-  using Kind = ResumePolicy::Kind;
-  if (run_.resume.kind == Kind::kNever) {
-    return;
-  }
-  // The main rank chooses, so that all ranks take up the same file.
-  std::string path;
-  if (is_main_rank()) {
-    if (run_.resume.kind == Kind::kFile) {
-      path = run_.resume.file.string();
-    } else {
-      const NewestCheckpoint newest = CheckpointDirectory(checkpoint_folder(), 0).newest_valid();
-      for (const RejectedFile& rejected : newest.rejected) {
-        log_warning("checkpoint ", rejected.path.string(), " is not used: ", rejected.reason);
-      }
-      path = newest.checkpoint ? newest.path.string() : "";
-    }
-  }
-  path = broadcast_text(runtime_.communicator(), path);
-  if (path.empty()) {
-    if (run_.resume.kind == Kind::kMust) {
-      throw ConfigError(
-          concat("--resume must: ", checkpoint_folder().string(), " holds no valid checkpoint"));
-    }
-    return;
-  }
-  checkpoint_ = read_checkpoint(path);
-  const ValueDict& dict = checkpoint_->as_dict();
-  const std::string& saved = dict.at("data_fingerprint").as_string();
-  if (saved != fingerprint_) {
-    throw ConfigError(concat(
-        path, " was made with other data (index hash ", saved, ", now ", fingerprint_,
-        "): its progress does not fit; start a new run, or use it as model.initial_weights"));
-  }
-  const auto same = [&](const char* key, std::int64_t now) {
-    const std::int64_t before = dict.at(key).as_int();
-    if (before != now) {
-      throw ConfigError(concat(path, " was made with ", key, " ", before, ", now it is ", now,
-                               ": the samples of an update would differ; start a new run"));
-    }
-  };
-  same("seed", static_cast<std::int64_t>(config_.run.seed));
-  same("global_batch_size", global_batch_size(config_, world_size()));
-  runtime_.set_compute_threads(static_cast<int>(dict.at("compute_threads").as_int()));
-}
-
 void TrainingRank::announce() const {
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   const double rate = base_learning_rate(config_, global_batch);
@@ -266,12 +188,8 @@ void TrainingRank::announce() const {
 TrainerOptions TrainingRank::trainer_options() const {
   const TrainingConfig& training = config_.training;
   const std::int64_t global_batch = global_batch_size(config_, world_size());
-  ValueDict extra;
+  ValueDict extra = to_entries(resume_key_);
   extra["config"] = print_config(run_.loaded, /*with_comments=*/false);
-  extra["seed"] = static_cast<std::int64_t>(config_.run.seed);
-  extra["global_batch_size"] = global_batch;
-  extra["data_fingerprint"] = fingerprint_;
-  extra["compute_threads"] = runtime_.threads().compute;
   ValueList classes;
   for (const std::string& name : data_.train->class_names()) {
     classes.emplace_back(name);
@@ -313,71 +231,74 @@ EvaluationResult TrainingRank::validate() {
        .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; }});
 }
 
-StopReason TrainingRank::train() {
+void TrainingRank::build_training() {
+  model_ = build_model(config_, catalogs_, runtime_.placement());
+  if (config_.model.batch_norm == "sync") {
+    model_->synchronize_batch_norm(runtime_.rank_reduction());
+  }
+  broadcast_tensors(model_->parameters(), runtime_.communicator());
+  broadcast_tensors(model_->buffers(), runtime_.communicator());
+  method_ = build_method(config_, catalogs_);
+  optimizer_ = build_optimizer(config_, *model_);
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   for (const auto& item : model_->named_parameters()) {
     parameters.emplace_back(item.key(), item.value());
   }
-  const auto optimizer = build_optimizer(config_, *model_);
-  const auto method = build_method(config_, catalogs_);
-  SinkList no_sinks;
-  std::unique_ptr<Sink> sinks;
-  std::optional<CheckpointDirectory> checkpoints;
+  reducer_ = make_gradient_reducer(parameters, runtime_.communicator(),
+                                   {.overlap = config_.distributed.overlap});
+}
+
+void TrainingRank::open_run_files() {
+  write_run_files(run_directory_, run_.loaded,
+                  {.command = run_.command,
+                   .world_size = world_size(),
+                   .compute_threads = runtime_.threads().compute,
+                   .seed = config_.run.seed,
+                   .data_fingerprint = resume_key_.data_fingerprint});
+  const bool terminal = runtime_.environment().console_is_terminal;
+  const ProgressMode progress = run_.progress == ProgressMode::kAuto && terminal
+                                    ? ProgressMode::kBar
+                                    : resolve_progress_mode(run_.progress);
+  std::optional<std::int64_t> resumed_update;
   if (checkpoint_) {
-    resumed_update_ = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
+    resumed_update = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
   }
-  if (is_main_rank()) {
-    announce();
-    write_run_files(run_directory_, run_.loaded,
-                    {.command = run_.command,
-                     .world_size = world_size(),
-                     .compute_threads = runtime_.threads().compute,
-                     .seed = config_.run.seed,
-                     .data_fingerprint = fingerprint_});
-    const bool terminal = runtime_.environment().console_is_terminal;
-    const ProgressMode progress = run_.progress == ProgressMode::kAuto && terminal
-                                      ? ProgressMode::kBar
-                                      : resolve_progress_mode(run_.progress);
-    sinks = make_sinks(run_directory_, config_, progress,
-                       {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
-                       checkpoint_ ? std::optional(resumed_update_) : std::nullopt);
-    checkpoints.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
-    std::cout << "world size " << world_size()
-              << " (launcher: " << launcher_name(runtime_.environment().launcher) << ")"
-              << std::endl;
+  std::cout << "world size " << world_size()
+            << " (launcher: " << launcher_name(runtime_.environment().launcher) << ")" << std::endl;
+  if (resumed_update) {
+    std::cout << "resumed from update " << *resumed_update << std::endl;
   }
-  const auto validate_all = [this] { return validate(); };
-  std::unique_ptr<GradientReducer> reducer;
-  const auto make_trainer = [&] {
-    return Trainer(
-        {.model = *model_,
-         .method = *method,
-         .optimizer = *optimizer,
-         .reducer = *reducer,
-         .communicator = runtime_.communicator(),
-         .sampler = *sampler_,
-         .loader = *train_loader_,
-         .sink = sinks ? *sinks : no_sinks,
-         .checkpoints = checkpoints ? &*checkpoints : nullptr,
-         .validate = data_.validation ? std::function<EvaluationResult()>(validate_all) : nullptr,
-         .stop_requested = [this] { return stop_reason(runtime_.stop_requested()); },
-         .enter_phase =
-             [this](std::string_view phase, std::int64_t update) {
-               runtime_.heartbeat().set(phase, static_cast<std::uint64_t>(update));
-             }},
-        trainer_options());
+  sink_ = make_sinks(run_directory_, config_, progress,
+                     {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
+                     resumed_update);
+  checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+}
+
+TrainerParts TrainingRank::trainer_parts() {
+  TrainerParts parts{.model = *model_,
+                     .method = *method_,
+                     .optimizer = *optimizer_,
+                     .reducer = *reducer_,
+                     .communicator = runtime_.communicator(),
+                     .sampler = *sampler_,
+                     .loader = *train_loader_,
+                     .sink = *sink_,
+                     .checkpoints = checkpoints_ ? &*checkpoints_ : nullptr};
+  if (data_.validation) {
+    parts.validate = [this] { return validate(); };
+  }
+  parts.stop_requested = [this] { return stop_reason(runtime_.stop_requested()); };
+  parts.enter_phase = [this](std::string_view phase, std::int64_t update) {
+    runtime_.heartbeat().set(phase, static_cast<std::uint64_t>(update));
   };
-  broadcast_tensors(model_->parameters(), runtime_.communicator());
-  broadcast_tensors(model_->buffers(), runtime_.communicator());
-  reducer = make_gradient_reducer(parameters, runtime_.communicator(),
-                                  {.overlap = config_.distributed.overlap});
-  Trainer trainer = make_trainer();
+  return parts;
+}
+
+StopReason TrainingRank::train() {
+  Trainer trainer(trainer_parts(), trainer_options());
   if (checkpoint_) {
     trainer.restore(*checkpoint_);
     checkpoint_.reset();
-    if (is_main_rank()) {
-      std::cout << "resumed from update " << resumed_update_ << std::endl;
-    }
   }
   const StopReason reason = trainer.run();
   if (is_main_rank()) {
@@ -403,6 +324,12 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
                                     *validation_attack_, runtime_.placement(), kReportExamples);
   }
   write_report(run_directory_ / "report.html", report);
+  if (!report.metrics.train.empty()) {
+    const TrainRecord& last = report.metrics.train.back();
+    std::cout << "speed: " << fixed(last.images_per_second, 1)
+              << " images/s over all processes; peak memory of a process: "
+              << fixed(static_cast<double>(last.peak_memory_bytes) / (1 << 20), 0) << " MiB\n";
+  }
   std::cout << "report: " << (run_directory_ / "report.html").string() << '\n';
   const std::int64_t updates = trainer.progress().update;
   std::cout << "finished: epoch "
@@ -419,27 +346,8 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
 
 }  // namespace
 
-ResumePolicy parse_resume_policy(const std::string& text) {
-  using Kind = ResumePolicy::Kind;
-  if (text == "auto") {
-    return {Kind::kAuto, {}};
-  }
-  if (text == "never") {
-    return {Kind::kNever, {}};
-  }
-  if (text == "must") {
-    return {Kind::kMust, {}};
-  }
-  if (!std::filesystem::exists(text)) {
-    throw ConfigError(
-        concat("--resume ", text,
-               ": expected auto, never, must or the path of a checkpoint; no such file"));
-  }
-  return {Kind::kFile, text};
-}
-
 void check_training_inputs(const Config& config, const Catalogs& catalogs) {
-  static_cast<void>(open_data(config));
+  static_cast<void>(open_data_sets(config));
   static_cast<void>(build_architecture(config, catalogs));
   static_cast<void>(build_transform(config, true));
   static_cast<void>(build_transform(config, false));

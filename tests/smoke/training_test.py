@@ -100,6 +100,46 @@ class Training(ProgramTest):
         self.assertSameState(whole, stopped)
 
 
+    def test_end_of_time_saves(self):
+        out = self.folder / "time"
+        done = self.train(out, "training.epochs=100000", "training.max_time=1s", "validation.every=0ep",
+                          "checkpoint.every=0ep")
+        self.assertStatus(done, 124)
+        saved = weights(out)["progress"]["update"]
+        self.assertGreater(saved, 0)
+        self.assertIn(f"stopped after update {saved}", done.stdout)
+
+    def test_smoke_option_takes_all_paths_in_two_updates(self):
+        out = self.folder / "smoke"
+        done = self.train(out, "--smoke")
+        self.assertStatus(done, 0)
+        self.assertEqual(metrics(out, "train")[-1]["update"], 2)
+        self.assertEqual(metrics(out, "validation")[-1]["samples"], 64)
+        self.assertTrue((out / "report.html").is_file())
+
+    def test_one_process_without_a_launcher(self):
+        one, other = self.folder / "none", self.folder / "spawned"
+        self.assertStatus(self.train(one, *SHORT, "--launcher", "none", "--cpus", 1), 0)
+        self.assertStatus(self.train(other, *SHORT, "--cpus", 1, nproc=1), 0)
+        self.assertSameState(one, other)
+
+    def test_a_diverging_run_ends_with_advice(self):
+        done = self.train(self.folder / "diverged", "optimizer.learning_rate=1e30", "schedule.warmup=0ep")
+        self.assertStatus(done, 1)
+        self.assertIn("training.max_skipped", done.stderr)
+        events = [event["what"] for event in metrics(self.folder / "diverged", "event")]
+        self.assertEqual(events.count("skipped_update"), 11)
+
+    def test_resume_refuses_other_data_and_other_batch(self):
+        out = self.folder / "run"
+        self.assertStatus(self.train(out, "training.max_updates=3"), 0)
+        self.assertStatus(self.train(out, "training.max_updates=6", "training.global_batch_size=64"), 2)
+        self.assertStatus(self.train(out, "training.max_updates=6", "run.seed=5"), 2)
+        again = self.train(out, "training.max_updates=6")
+        self.assertStatus(again, 0)
+        self.assertIn("resumed from update 3", again.stdout)
+
+
 def metrics_so_far(path):
     lines = path.read_text().split("\n")[:-1]
     return [json.loads(line) for line in lines]
