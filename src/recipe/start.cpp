@@ -1,6 +1,7 @@
 #include "temper/recipe/start.h"
 
 #include <charconv>
+#include <cstdlib>
 #include <iostream>
 
 #include "temper/core/error.h"
@@ -38,6 +39,11 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
                            .grace = options.grace,
                            .peer_grace = options.peer_grace,
                            .max_restarts = options.max_restarts};
+  // libgomp's idle threads spin by default, which slows a busy host many times over: two jobs that
+  // share cores, or a job beside a compiler. A short spin costs an idle host little.
+  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
+    launcher.environment["GOMP_SPINCOUNT"] = "1000";
+  }
   if (options.gpus != "all") {
     launcher.environment["CUDA_VISIBLE_DEVICES"] = options.gpus;
   }

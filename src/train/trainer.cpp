@@ -21,6 +21,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+std::int64_t peak_memory(const at::Device& device) {
+  return device.is_cuda() ? peak_gpu_memory(device.index()) : peak_host_memory();
+}
+
 // One rank's part of an update on its device.
 struct DeviceUpdate {
   std::vector<ImageBatch> micro_batches;
@@ -153,7 +157,8 @@ void Trainer::Loop::step() {
     compute_gradients(update);
 
     enter(Phase::kCommunication, "communication");
-    summary_.reduce(own_stop_request(), clock_.take(), peak_host_memory(), statistics_);
+    summary_.reduce(own_stop_request(), clock_.take(), peak_memory(options_.placement.device),
+                    statistics_);
 
     enter(Phase::kOptimizer, "optimizer");
     const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
