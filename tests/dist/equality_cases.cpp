@@ -130,15 +130,19 @@ void local_batch_norm_equals_averaged_replicas(RankWorld& world, const std::stri
   require_equal_states(together.state, train_two_replicas(options), kTolerance);
 }
 
+void require_replicas_equal(RankWorld& world, const StateDict& state) {
+  for (const auto& [name, tensor] : state) {
+    at::Tensor of_main_rank = tensor.clone();
+    world.communicator.broadcast(of_main_rank, 0);
+    require(at::equal(of_main_rank, tensor), name, " differs from rank 0");
+  }
+}
+
 void replicas_are_bit_identical(RankWorld& world) {
   for (const bool synchronized : {true, false}) {
     const TrainingResult result = run_small_training(
         world.communicator, {.synchronized_batch_norm = synchronized, .samples = 37});
-    for (const auto& [name, tensor] : result.state) {
-      at::Tensor of_main_rank = tensor.clone();
-      world.communicator.broadcast(of_main_rank, 0);
-      require(at::equal(of_main_rank, tensor), name, " differs from rank 0");
-    }
+    require_replicas_equal(world, result.state);
   }
 }
 
@@ -149,6 +153,23 @@ void runs_are_bit_identical(RankWorld& world) {
         run_small_training(world.communicator, {.loader_threads = threads});
     require_equal_states(again.state, first.state, 0);
   }
+}
+
+// The last rank alone is asked to stop: all stop after the same update, with the same weights.
+void one_rank_stops_all(RankWorld& world) {
+  const bool asked = world.rank == world.world_size - 1;
+  int calls = 0;
+  const TrainingResult result = run_small_training(
+      world.communicator, {.epochs = 20, .stop_requested = [&] {
+                             return asked && ++calls > 10 ? StopReason::kTerminate
+                                                          : StopReason::kFinished;
+                           }});
+  require(result.stop == StopReason::kTerminate, "the training was not stopped");
+  require(result.updates > 0 && result.updates < 10, "stopped after ", result.updates, " updates");
+  at::Tensor updates = at::full({}, result.updates, at::kLong);
+  world.communicator.broadcast(updates, 0);
+  require(updates.item<std::int64_t>() == result.updates, "rank 0 stopped after another update");
+  require_replicas_equal(world, result.state);
 }
 
 void overlapping_equals_plain_reduction(RankWorld& world) {
@@ -227,6 +248,7 @@ INSTANTIATE_TEST_SUITE_P(Methods, EqualsOneProcess,
 TEST(LocalBatchNorm, TradesEqualsTwoAveragedReplicas) { expect_ranks_pass("local_trades", 2); }
 TEST(LocalBatchNorm, MixedEqualsTwoAveragedReplicas) { expect_ranks_pass("local_mixed", 2); }
 TEST(Replicas, AreBitIdentical) { expect_ranks_pass("replicas", 2); }
+TEST(Replicas, StopTogetherWhenOneIsAsked) { expect_ranks_pass("one_stops", 2); }
 TEST(Runs, AreBitIdenticalForAnyNumberOfLoaderThreads) { expect_ranks_pass("runs", 2); }
 TEST(GradientReducer, OverlappingEqualsPlain) { expect_ranks_pass("reducers", 2); }
 TEST(Evaluation, CountsEachSampleOnce) { expect_ranks_pass("evaluation", 2); }
@@ -243,6 +265,7 @@ void add_equality_cases(RankCases& cases) {
     };
   }
   cases["replicas"] = replicas_are_bit_identical;
+  cases["one_stops"] = one_rank_stops_all;
   cases["runs"] = runs_are_bit_identical;
   cases["reducers"] = overlapping_equals_plain_reduction;
   cases["evaluation"] = evaluation_counts_each_sample_once;

@@ -92,10 +92,13 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
                    .communicator = communicator,
                    .sampler = sampler,
                    .loader = loader,
-                   .sink = sink},
+                   .sink = sink,
+                   .stop_requested = options.stop_requested},
                   trainer_options);
-  require(trainer.run() == StopReason::kFinished, "the training was stopped");
-  TrainingResult result{.state = {}, .validation = validate()};
+  TrainingResult result{.stop = trainer.run(),
+                        .updates = trainer.progress().update,
+                        .state = {},
+                        .validation = validate()};
   for (const auto& [name, tensor] : state_dict(*model)) {
     result.state.emplace_back(name, tensor.detach().clone());
   }

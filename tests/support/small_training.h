@@ -3,6 +3,7 @@
 // real loader, sampler, reducer and trainer.
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -48,11 +49,14 @@ struct SmallTraining {
   int attack_steps = 3;
   StatisticsMode attack_statistics = StatisticsMode::kRunning;
   std::uint64_t seed = 11;
+  std::function<StopReason()> stop_requested{};
 };
 
 struct TrainingResult {
-  StateDict state;  // copies, parameters and buffers
-  EvaluationResult validation;
+  StopReason stop = StopReason::kFinished;
+  std::int64_t updates = 0;
+  StateDict state{};  // copies, parameters and buffers
+  EvaluationResult validation{};
 };
 
 [[nodiscard]] TrainingResult run_small_training(Communicator& communicator,

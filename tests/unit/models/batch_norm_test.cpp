@@ -110,6 +110,37 @@ TEST(BatchNorm, ACommitCannotReachIntoAnEarlierGraph) {
   }
 }
 
+// Local layers on parts of 5, 2 and 0 samples: each rank commits the average weighted by samples.
+TEST(PendingStatistics, SumOverRanksIsWeightedBySamples) {
+  const std::vector<std::int64_t> sizes{5, 2, 0};
+  std::vector<std::shared_ptr<BatchNorm>> layers;
+  std::vector<at::Tensor> means;
+  std::vector<at::Tensor> vars;
+  at::Tensor sum;
+  for (std::size_t rank = 0; rank < sizes.size(); ++rank) {
+    layers.push_back(make_layer(3));
+    means.push_back(layers[rank]->running_mean.clone());
+    vars.push_back(layers[rank]->running_var.clone());
+    if (sizes[rank] > 0) {
+      const at::Tensor input = random_input({sizes[rank], 3}, static_cast<std::uint8_t>(rank));
+      static_cast<void>(
+          at::batch_norm(input, {}, {}, means[rank], vars[rank], true, 0.1, 1e-5, false));
+      static_cast<void>(layers[rank]->forward(input));
+    }
+    const PendingStatistics statistics(*layers[rank]);
+    at::Tensor flat = at::full({statistics.flat_size()}, 7, at::kDouble);
+    statistics.pack(flat);
+    sum = sum.defined() ? sum + flat : flat;
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    PendingStatistics statistics(*layers[rank]);
+    statistics.unpack(sum);
+    statistics.commit(kApplied);
+    EXPECT_EQ(difference(layers[rank]->running_mean, (means[0] * 5 + means[1] * 2) / 7, 1e-14), "");
+    EXPECT_EQ(difference(layers[rank]->running_var, (vars[0] * 5 + vars[1] * 2) / 7, 1e-14), "");
+  }
+}
+
 TEST(BatchNorm, ASingleValueAChannelIsAClearError) {
   const auto layer = make_layer(3);
   try {

@@ -121,7 +121,8 @@ TEST(Gradients, ClippingScalesToTheLimit) {
   std::vector<at::Tensor> tensors{parameters[0].tensor, parameters[1].tensor};
   const double norm = clip_gradient_norm(tensors, std::nullopt).item<double>();
   EXPECT_NEAR(norm, std::sqrt(2.0) * random_values(10).norm().item<double>(), 1e-12);
-  static_cast<void>(clip_gradient_norm(tensors, norm / 2));
+  EXPECT_NEAR(clip_gradient_norm(tensors, norm / 2).item<double>(), norm, 1e-12)
+      << "the norm before clipping is reported";
   EXPECT_NEAR(clip_gradient_norm(tensors, std::nullopt).item<double>(), norm / 2, 1e-5);
   zero_gradients(tensors);
   EXPECT_EQ(tensors[0].grad().abs().sum().item<double>(), 0);
