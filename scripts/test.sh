@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test. Prints a table of its stages; the exit status tells.
-#   --full   also what takes longer: thread sanitizer, clang-tidy, repeats
+#   --full   also what takes longer: thread sanitizer, fuzzing, clang-tidy, repeats
 # TEMPER_JOBS: compile jobs; default: one a core, as far as memory allows.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,6 +67,12 @@ stage_thread_sanitizer() {
   setarch "$(uname -m)" -R ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^unit\.(data|launch)'
 }
 
+stage_fuzz() {
+  cmake --preset fuzz
+  build fuzz --target temper_tests_fuzz
+  run_ctest fuzz
+}
+
 stage_tidy() { scripts/tidy.sh build/ci; }
 
 stage_repeats() { run_ctest ci -L 'unit|dist|launch' --repeat until-fail:5; }
@@ -123,6 +129,7 @@ stage "CUDA flavour compiles and links" stage_cuda "build"
 stage "address and undefined-behaviour sanitizers" stage_sanitizers "set-up"
 if $full; then
   stage "thread sanitizer" stage_thread_sanitizer "set-up"
+  stage "fuzzing" stage_fuzz "set-up"
   stage "clang-tidy" stage_tidy "build"
   stage "repeats" stage_repeats "build"
 fi

@@ -305,7 +305,8 @@ class MapReader {
   void read(Node& node, TransformStepConfig& step, const std::string& path,
             const Field& /*field*/) {
     if (node.kind == Node::Kind::kScalar) {
-      Node name = std::exchange(node, Node{.kind = Node::Kind::kMap, .place = node.place});
+      Node name =
+          std::exchange(node, Node{.kind = Node::Kind::kMap, .place = node.place, .entries = {}});
       node.entries.push_back({"name", name.place, std::move(name)});
     }
     if (node.kind != Node::Kind::kMap || node.find("name") == nullptr) {

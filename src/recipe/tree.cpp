@@ -228,11 +228,11 @@ void TreeReader::apply_override(Node& root, const std::string& text, int source,
   Node* node = &root;
   for (const std::string& key : split(text.substr(0, equals), '.')) {
     if (node->kind != Node::Kind::kMap) {
-      *node = Node{.kind = Node::Kind::kMap, .place = place};
+      *node = Node{.kind = Node::Kind::kMap, .place = place, .entries = {}};
     }
     Entry* entry = node->find(key);
     if (entry == nullptr) {
-      entry = &node->entries.emplace_back(Entry{key, place, Node{.place = place}});
+      entry = &node->entries.emplace_back(Entry{key, place, Node{.place = place, .entries = {}}});
     }
     entry->place = place;
     node = &entry->value;
@@ -263,7 +263,7 @@ std::string found_text(const Node& node) {
 
 Node read_tree(const std::vector<std::filesystem::path>& files,
                const std::vector<std::string>& overrides, Problems& problems) {
-  Node root{.kind = Node::Kind::kMap};
+  Node root{.kind = Node::Kind::kMap, .entries = {}};
   TreeReader reader(problems);
   for (const std::filesystem::path& file : files) {
     reader.read_file_into(root, file, nullptr);

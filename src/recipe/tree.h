@@ -26,8 +26,9 @@ struct Node {
   std::string text = {};  // of a scalar
   bool quoted = false;    // a quoted scalar is never a number, a boolean or null
   Place place = {};
-  std::vector<Node> items = {};     // of a list
-  std::vector<Entry> entries = {};  // of a map; the keys differ
+  std::vector<Node> items = {};  // of a list
+  // Of a map; the keys differ. Without a default, as Entry is not complete here.
+  std::vector<Entry> entries;
 
   [[nodiscard]] Entry* find(std::string_view key);
 };
