@@ -68,6 +68,12 @@ class BadInput(ProgramTest):
         shutil.rmtree(sorted((digits / "validation").iterdir())[3])
         self.assertRefused(self.trainer(digits=digits), "classes")
 
+    def test_other_classes_in_validation(self):
+        digits = self.copy_digits()
+        victim = sorted((digits / "validation").iterdir())[3]
+        victim.rename(victim.with_name("other"))
+        self.assertRefused(self.trainer(digits=digits), "has other classes than data.train")
+
     def test_label_out_of_range(self):
         import numpy as np
         path = self.folder / "bad.npz"
