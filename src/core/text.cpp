@@ -16,7 +16,9 @@ std::string fixed(double value, int digits) {
   std::array<char, 400> buffer{};
   const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
                                     std::chars_format::fixed, digits);
-  return {buffer.data(), result.ptr};
+  const std::string_view text(buffer.data(), static_cast<std::size_t>(result.ptr - buffer.data()));
+  const bool is_zero = text.find_first_not_of("-0.") == std::string_view::npos;
+  return std::string(is_zero && text.starts_with('-') ? text.substr(1) : text);
 }
 
 std::string join(std::span<const std::string> parts, std::string_view separator) {

@@ -99,7 +99,9 @@ ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
   auto* data = const_cast<std::byte*>(batch.pixels.data());  // NOLINT
   const at::Tensor host = at::from_blob(data, shape, bytes ? at::kByte : at::kFloat);
   const at::Tensor pixels = host.to(placement.device).permute({0, 3, 1, 2});
-  at::Tensor images = pixels.to(placement.dtype, /*non_blocking=*/false, /*copy=*/true);
+  at::Tensor images = pixels.to(
+      placement.dtype, /*non_blocking=*/false, /*copy=*/true,
+      placement.device.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
   if (bytes) {
     images.div_(255);
   }

@@ -84,12 +84,21 @@ std::shared_ptr<Classifier> build_architecture(const Config& config, const Catal
                                       .normalization = build_normalization(config.data)});
 }
 
+void load_weights(Classifier& model, const std::string& path) {
+  try {
+    load_state_dict(model, read_state_dict(path), path);
+  } catch (const SystemError& error) {
+    throw ConfigError(error.what());
+  } catch (const DataError& error) {
+    throw ConfigError(error.what());
+  }
+}
+
 std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& catalogs,
                                         const Placement& placement) {
   auto model = build_architecture(config, catalogs);
   if (config.model.initial_weights) {
-    const std::string& path = *config.model.initial_weights;
-    load_state_dict(*model, read_state_dict(path), path);
+    load_weights(*model, *config.model.initial_weights);
   } else {
     initialize(*model, config.run.seed);
   }
@@ -97,7 +106,10 @@ std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& ca
   if (placement.device.is_cuda()) {
     for (at::Tensor& parameter : model->parameters()) {
       if (parameter.dim() == 4) {
-        parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+        // An explicit layout, also for 1x1 kernels, whose strides would otherwise stay ambiguous.
+        parameter.set_data(
+            at::empty_like(parameter, at::TensorOptions(), at::MemoryFormat::ChannelsLast)
+                .copy_(parameter.detach()));
       }
     }
   }

@@ -7,9 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "recipe/rank_runtime.h"
-#include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
-#include "temper/models/model_state.h"
 
 namespace temper {
 namespace {
@@ -92,7 +90,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   runtime.connect();
   runtime.heartbeat().set_phase("build model");
   const auto model = build_architecture(config, catalogs);
-  load_state_dict(*model, read_state_dict(run.checkpoint), run.checkpoint);
+  load_weights(*model, run.checkpoint);
   model->to(runtime.placement().device, runtime.placement().dtype);
   Loader loader(*dataset, build_transform(config, false),
                 {.threads = runtime.threads().loader,

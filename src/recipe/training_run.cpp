@@ -348,7 +348,10 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
 
 void check_training_inputs(const Config& config, const Catalogs& catalogs) {
   static_cast<void>(open_data_sets(config));
-  static_cast<void>(build_architecture(config, catalogs));
+  const auto model = build_architecture(config, catalogs);
+  if (config.model.initial_weights) {
+    load_weights(*model, *config.model.initial_weights);
+  }
   static_cast<void>(build_transform(config, true));
   static_cast<void>(build_transform(config, false));
 }

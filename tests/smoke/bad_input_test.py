@@ -85,6 +85,20 @@ class BadInput(ProgramTest):
     def test_architecture_that_does_not_fit(self):
         self.assertRefused(self.trainer("data.channels=3"), "digits_cnn")
 
+    def test_missing_and_misfit_weights(self):
+        self.assertRefused(self.trainer("model.initial_weights=none.pt"), "none.pt", "No such file")
+        weights = SOURCE / "tests/golden/part_a/a_state0_cnn.pt"
+        self.assertRefused(self.trainer(f"model.initial_weights={weights}"), "missing", "unexpected")
+
+    def test_resume_must_find_a_checkpoint(self):
+        out = self.folder / "none"
+        self.assertRefused(self.trainer("--resume", "must", "--run-dir", out), str(out / "checkpoints"))
+        self.assertFalse(out.exists())
+
+    def test_later_options_are_refused(self):
+        for option in (["--hang-timeout", "5min"], ["--print-sbatch"], ["--max-restarts", "1"], ["--launcher", "slurm"]):
+            self.assertRefused(self.trainer(*option), "later")
+
     def test_unwritable_run_directory(self):
         blocker = self.folder / "file"
         blocker.write_text("")
@@ -117,7 +131,7 @@ class BadInput(ProgramTest):
     def test_evaluator(self):
         missing = run("evaluator", "--config", SOURCE / "configs/digits_trades.yaml", "--checkpoint",
                       self.folder / "none.pt", *self.digits_overrides())
-        self.assertNotEqual(missing.returncode, 0)
+        self.assertStatus(missing, 2)
         self.assertIn("none.pt", missing.stderr)
 
 

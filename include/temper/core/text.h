@@ -46,7 +46,7 @@ template <typename... Parts>
 
 [[nodiscard]] std::string_view trim(std::string_view text);
 
-// A number with a fixed count of digits after the point.
+// A number with a fixed count of digits after the point; zero has no sign.
 [[nodiscard]] std::string fixed(double value, int digits);
 
 // The candidate with the fewest edits from `word`; empty when none is close enough to be meant.

@@ -25,7 +25,7 @@ struct Placement {
   at::ScalarType dtype = at::kFloat;
 };
 
-// Bytes become byte / 255; a channels-last copy on the device.
+// Bytes become byte / 255; a copy on the device, channels-last on CUDA, where convolutions want it.
 [[nodiscard]] ImageBatch to_device(const HostBatch& batch, const Placement& placement);
 
 struct NamedAttack {

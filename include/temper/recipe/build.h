@@ -31,6 +31,8 @@ struct Catalogs {
 // shape.
 [[nodiscard]] std::shared_ptr<Classifier> build_architecture(const Config& config,
                                                              const Catalogs& catalogs);
+// Strict by name and shape; a file that is missing, damaged or does not fit is a ConfigError.
+void load_weights(Classifier& model, const std::string& path);
 // With parameters drawn from run.seed or read from model.initial_weights, in the placement's type
 // and device, and channels-last on CUDA.
 [[nodiscard]] std::shared_ptr<Classifier> build_model(const Config& config,

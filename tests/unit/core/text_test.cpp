@@ -12,6 +12,8 @@ TEST(Text, ConcatJoinsStringsAndNumbers) {
 TEST(Text, FixedKeepsTheDigits) {
   EXPECT_EQ(fixed(93.333333, 2), "93.33");
   EXPECT_EQ(fixed(1, 0), "1");
+  EXPECT_EQ(fixed(-1e-9, 2), "0.00");
+  EXPECT_EQ(fixed(-0.1, 1), "-0.1");
 }
 
 TEST(Text, SplitKeepsEmptyParts) {

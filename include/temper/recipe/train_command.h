@@ -1,0 +1,32 @@
+#pragma once
+// The program `trainer` behind its command line; a program of one's own may call it with more
+// entries in the catalogs.
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "temper/recipe/build.h"
+#include "temper/recipe/start.h"
+
+namespace temper {
+
+// Options as the user gave them; see contract of the command line in the README.
+struct TrainCommand {
+  std::vector<std::filesystem::path> configs;
+  std::vector<std::string> overrides;
+  StartOptions start;
+  std::optional<int> cpus;
+  std::string run_directory;
+  std::string resume = "auto";
+  std::string progress = "auto";
+  int smoke = 0;  // updates of a smoke run; 0: a whole run
+  bool dry_run = false;
+  bool print_config = false;
+};
+
+// Returns the exit status. Throws ConfigError for the user's mistakes.
+[[nodiscard]] int run_train_command(const TrainCommand& command, const Catalogs& catalogs = {});
+
+}  // namespace temper

@@ -1,0 +1,66 @@
+#include "temper/recipe/train_command.h"
+
+#include <iostream>
+
+#include "temper/checkpoint/directory.h"
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+#include "temper/launch/run_directory.h"
+#include "temper/recipe/load_config.h"
+#include "temper/recipe/training_run.h"
+
+namespace temper {
+namespace {
+
+LoadedConfig load(const TrainCommand& command) {
+  std::vector<std::string> overrides = command.overrides;
+  if (command.smoke > 0) {  // a few updates, one short validation, everything written
+    overrides.push_back(concat("training.max_updates=", command.smoke));
+    overrides.emplace_back("validation.samples=64");
+  }
+  return load_config(command.configs, overrides);
+}
+
+// Before any rank starts: finds what can be found, and makes the run's directory.
+std::filesystem::path prepare(const TrainingRun& run, const Catalogs& catalogs) {
+  for (const std::string& notice : run.loaded.notices) {
+    log_warning(notice);
+  }
+  const Config& config = run.loaded.config;
+  check_training_inputs(config, catalogs);
+  if (run.resume.kind == ResumePolicy::Kind::kMust &&
+      !CheckpointDirectory(run.run_directory / "checkpoints", 0).newest_valid().checkpoint) {
+    throw ConfigError(concat("--resume must: ", (run.run_directory / "checkpoints").string(),
+                             " holds no valid checkpoint"));
+  }
+  return choose_run_directory(
+      {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
+}
+
+}  // namespace
+
+int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
+  TrainingRun run;
+  run.loaded = load(command);
+  if (command.print_config) {
+    std::cout << print_config(run.loaded);
+    return 0;
+  }
+  if (command.dry_run) {
+    std::cout << dry_run_text(run.loaded, count_processes(command.start.processes));
+    return 0;
+  }
+  run.run_directory = command.run_directory;
+  run.resume = parse_resume_policy(command.resume);
+  run.progress = parse_progress_mode(command.progress);
+  run.cpus = command.cpus;
+  run.command = command.start.command;
+  return start_ranks(
+      command.start, [&] { return prepare(run, catalogs); },
+      [&](const RankEnvironment& environment) {
+        run.environment = environment;
+        return run_training_rank(run, catalogs);
+      });
+}
+
+}  // namespace temper
