@@ -55,7 +55,8 @@ Beat read_beat(const BeatLine& line) {
     const auto text = std::bit_cast<PhaseText>(words);
     const std::string_view phase(text.data(), ::strnlen(text.data(), text.size()));
     beat.phase = phase.empty() ? "start" : std::string(phase);
-    if (before % 2 == 0 && line.sequence.load(std::memory_order_relaxed) == before) {
+    beat.whole = before % 2 == 0 && line.sequence.load(std::memory_order_relaxed) == before;
+    if (beat.whole) {
       break;
     }
   }

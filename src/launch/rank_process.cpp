@@ -33,8 +33,9 @@ Pipe make_pipe() {
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> result;
+  result.reserve(texts.size() + 1);
   for (const std::string& text : texts) {
-    result.push_back(const_cast<char*>(text.c_str()));  // exec does not write to it
+    result.push_back(const_cast<char*>(text.c_str()));  // exec does not write to it  NOLINT
   }
   result.push_back(nullptr);
   return result;

@@ -100,7 +100,7 @@ int next_number(const fs::path& parent) {
 
 fs::path make_numbered(NewFolders& folders, const fs::path& parent) {
   for (int number = next_number(parent);; ++number) {
-    const fs::path directory = parent / three_digits(number);
+    fs::path directory = parent / three_digits(number);
     if (folders.make(directory)) {
       return directory;
     }

@@ -41,6 +41,7 @@ void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
                    milliseconds warn_after) {
   store.set(rank_key(rank), own_host());
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(world_size));
   for (int peer = 0; peer < world_size; ++peer) {
     keys.push_back(rank_key(peer));
   }

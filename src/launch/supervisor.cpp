@@ -129,6 +129,7 @@ std::vector<RankEnd> Supervisor::run() {
     console_.error().flush();
   }
   std::vector<RankEnd> ends;
+  ends.reserve(ranks_.size());
   for (const auto& rank : ranks_) {
     ends.push_back(rank->end);
   }

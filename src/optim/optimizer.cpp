@@ -42,6 +42,7 @@ struct Group {
 
 std::vector<at::Tensor> zeros_like_all(const std::vector<NamedParameter>& parameters) {
   std::vector<at::Tensor> out;
+  out.reserve(parameters.size());
   for (const NamedParameter& parameter : parameters) {
     out.push_back(
         at::zeros_like(parameter.tensor, at::TensorOptions(), at::MemoryFormat::Preserve).detach());

@@ -15,6 +15,9 @@ struct Beat {
   std::string phase = "start";
   std::uint64_t update = 0;
   std::int64_t nanoseconds = 0;  // CLOCK_MONOTONIC of the last beat; 0 before the first
+  // False when the writer was found in mid-write all the time, as one that was killed there: the
+  // fields may then belong to two beats.
+  bool whole = true;
 };
 
 // `set` is wait-free and makes no system call but the clock. One thread at a time may write.

@@ -65,18 +65,39 @@ TEST(Heartbeat, LongPhaseIsCut) {
   EXPECT_EQ(heartbeat.beat().phase, std::string(Heartbeat::kPhaseLength, 'p'));
 }
 
-TEST(Heartbeat, ReaderNeverSeesAMixture) {
+// A reader may give up on a writer that the system stopped in mid-write, but says so.
+TEST(Heartbeat, ReaderTakesNoMixtureForWhole) {
   Heartbeat heartbeat;
   heartbeat.set("0", 0);
-  std::jthread writer([&](const std::stop_token& stop) {
-    for (std::uint64_t i = 0; !stop.stop_requested(); ++i) {
-      heartbeat.set(std::to_string(i), i);
-    }
-  });
-  for (int i = 0; i < 20'000; ++i) {
-    const Beat beat = heartbeat.beat();
+  const auto expect_consistent = [](const Beat& beat) {
     ASSERT_EQ(beat.phase, std::to_string(beat.update));
+  };
+  {
+    const std::jthread writer([&](const std::stop_token& stop) {
+      for (std::uint64_t i = 0; !stop.stop_requested(); ++i) {
+        heartbeat.set(std::to_string(i), i);
+      }
+    });
+    for (int i = 0; i < 20'000; ++i) {
+      const Beat beat = heartbeat.beat();
+      if (beat.whole) {
+        ASSERT_NO_FATAL_FAILURE(expect_consistent(beat));
+      }
+    }
   }
+  const Beat last = heartbeat.beat();
+  EXPECT_TRUE(last.whole);
+  expect_consistent(last);
+}
+
+TEST(Heartbeat, BeatOfAWriterKilledInMidWriteIsNotWhole) {
+  BeatLine line;
+  line.update = 5;
+  line.sequence = 3;
+  EXPECT_FALSE(read_beat(line).whole);
+  line.sequence = 4;
+  EXPECT_TRUE(read_beat(line).whole);
+  EXPECT_EQ(read_beat(line).update, 5U);
 }
 
 class ReportFailure : public testing::Test {
