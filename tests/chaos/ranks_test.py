@@ -28,7 +28,7 @@ class DeadRanks(ProgramTest):
             _, errors = process.communicate(timeout=30)
             self.assertEqual(process.returncode, 137)
             self.assertRegex(errors, rf"rank {victim} \(pid {pid}, host \S+\) killed by SIGKILL \(signal 9\) in phase "
-                                     rf"\w+ at update \d+")
+                                     rf"[\w ]+ at update \d+")
             failure = json.loads((out / "failure.json").read_text())
             self.assertEqual(failure["rank"], victim)
             self.assertEqual(processes_with(str(out)), [])

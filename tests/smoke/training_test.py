@@ -13,6 +13,10 @@ from support.programs import ProgramTest, metrics, rank_pids, run, start, wait_f
 
 SHORT = ["training.max_updates=24", "checkpoint.every=5up", "validation.every=1ep", "logging.every=4up"]
 
+# A long validation after update 12 leaves time to interrupt the run before its end.
+SLOW = ["training.max_updates=24", "checkpoint.every=5up", "validation.every=12up", "validation.attack.steps=400",
+        "logging.every=4up"]
+
 
 def weights(run_dir):
     return torch.load(run_dir / "checkpoints/last.pt", weights_only=True)
@@ -67,8 +71,8 @@ class Training(ProgramTest):
 
     def test_killed_in_mid_epoch_and_resumed(self):
         whole, broken = self.folder / "whole", self.folder / "broken"
-        self.assertStatus(self.train(whole, *SHORT), 0)
-        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", broken, *SHORT,
+        self.assertStatus(self.train(whole, *SLOW), 0)
+        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", broken, *SLOW,
                      *self.digits_overrides()]
         process = start("trainer", *arguments)
         log = broken / "metrics.jsonl"
@@ -87,12 +91,12 @@ class Training(ProgramTest):
 
     def test_stop_signal_saves_and_the_same_command_goes_on(self):
         whole, stopped = self.folder / "whole", self.folder / "stopped"
-        self.assertStatus(self.train(whole, *SHORT), 0)
-        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", stopped, *SHORT,
+        self.assertStatus(self.train(whole, *SLOW), 0)
+        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", stopped, *SLOW,
                      *self.digits_overrides()]
         process = start("trainer", *arguments)
         log = stopped / "metrics.jsonl"
-        wait_for(lambda: log.exists() and any(line["update"] >= 8 for line in metrics_so_far(log)), "update 8")
+        wait_for(lambda: log.exists() and any(line["update"] >= 12 for line in metrics_so_far(log)), "update 12")
         process.send_signal(signal.SIGTERM)
         output = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75, output)
@@ -102,7 +106,7 @@ class Training(ProgramTest):
 
     def test_end_of_time_saves(self):
         out = self.folder / "time"
-        done = self.train(out, "training.epochs=100000", "training.max_time=1s", "validation.every=0ep",
+        done = self.train(out, "training.epochs=100000", "training.max_time=3s", "validation.every=0ep",
                           "checkpoint.every=0ep")
         self.assertStatus(done, 124)
         saved = weights(out)["progress"]["update"]
