@@ -227,12 +227,13 @@ TEST(Recipes, Imagenet100ShowsTheDefaults) {
   EXPECT_EQ(print_config(loaded).find("# default"), std::string::npos) << "it explains every key";
 }
 
-TEST(Recipes, DigitsDifferInTheMethodAlone) {
+TEST(Recipes, DigitsDifferInTheMethodAndTheBestCheckpointAlone) {
   Config trades = load_config({recipe("digits_trades")}).config;
   for (const std::string name : {"digits_standard", "digits_mixed_fgsm"}) {
     const Config other = load_config({recipe(name)}).config;
     trades.run = other.run;
     trades.method = other.method;
+    trades.checkpoint.best = other.checkpoint.best;
     EXPECT_EQ(trades, other);
   }
 }
