@@ -10,7 +10,10 @@ namespace {
 int run(const temper::apps::CommonArguments& common, temper::EvaluationRun evaluation) {
   evaluation.loaded = temper::load_config(common.configs, common.overrides);
   evaluation.cpus = common.cpu_count();
-  const auto no_directory = [] { return std::filesystem::path(); };
+  const auto no_directory = [&] {
+    temper::check_evaluation_inputs(evaluation);
+    return std::filesystem::path();
+  };
   return temper::start_ranks(common.start_options(), no_directory,
                              [&](const temper::RankEnvironment& environment) {
                                evaluation.environment = environment;

@@ -119,11 +119,8 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
     result.attacks.push_back({.name = attack.name, .threat_model = attack.threat_model});
   }
   loader.start(0, plan_batches(options, communicator));
-  while (loader.remaining() > 0) {
-    if (options.stop_requested && options.stop_requested()) {
-      result.complete = false;
-      break;
-    }
+  const auto stopped = [&] { return options.stop_requested && options.stop_requested(); };
+  while (loader.remaining() > 0 && !stopped()) {
     if (options.on_batch) {
       options.on_batch();
     }
@@ -133,6 +130,8 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
     }
     loader.recycle(std::move(batch));
   }
+  // A request may have cut the attack on the last batch short: its counts mean nothing.
+  result.complete = !stopped();
   reduce(result, communicator);
   return result;
 }

@@ -1,6 +1,7 @@
 #include "temper/launch/run_directory.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -154,5 +155,20 @@ fs::path share_run_directory(Store& store, int rank, const RunDirectoryOptions& 
   }
   return answer.substr(kChosen.size());
 }
+
+RunDirectoryLock::RunDirectoryLock(const std::filesystem::path& directory)
+    : descriptor_(::open((directory / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666)) {
+  if (descriptor_ < 0) {
+    throw_errno(concat("cannot open ", (directory / ".lock").string()));
+  }
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+    ::close(descriptor_);
+    throw ConfigError(
+        concat("run directory ", directory.string(),
+               " is in use by another run: wait for it, or choose another --run-dir"));
+  }
+}
+
+RunDirectoryLock::~RunDirectoryLock() { ::close(descriptor_); }
 
 }  // namespace temper

@@ -261,11 +261,16 @@ void Supervisor::read_end(Rank& rank) {
 
 void Supervisor::after_end(const RankEnd& end) {
   const bool good = end.signal == 0 && is_good_status(end.exit_code) && !end.reported;
-  if (good || end.ended_by_launcher || tearing_down_) {
+  if (good || tearing_down_) {
     return;
   }
   tearing_down_ = true;
   if (std::ranges::all_of(ranks_, [](const auto& rank) { return rank->ended; })) {
+    return;
+  }
+  if (end.ended_by_launcher) {
+    // It was asked to stop before it could listen: the others would wait for it in vain.
+    kill_after(options_.peer_grace);
     return;
   }
   console_.note(concat("launcher: rank ", end.rank, " has failed: the others are stopped, after ",

@@ -118,9 +118,16 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
 
 }  // namespace
 
+void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs) {
+  const Config& config = run.loaded.config;
+  static_cast<void>(choose_attacks(run, catalogs));
+  static_cast<void>(build_dataset(config, split_path(run)));
+  load_weights(*build_architecture(config, catalogs), run.checkpoint);
+}
+
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {
   RankRuntime runtime(run.environment, run.loaded.config, run.cpus);
-  return guard_rank(runtime.heartbeat(), [&] { return evaluate_rank(run, catalogs, runtime); });
+  return guard_rank(runtime, [&] { return evaluate_rank(run, catalogs, runtime); });
 }
 
 }  // namespace temper

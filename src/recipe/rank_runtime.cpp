@@ -23,16 +23,18 @@ SecondInterrupt second_interrupt(const RankEnvironment& environment) {
                                                      : SecondInterrupt::kIgnore;
 }
 
-// Through which the other ranks reach this host: the loopback device among ranks of one host.
-std::string own_address(const std::string& master_address) {
-  if (master_address == "localhost" || master_address.starts_with("127.")) {
-    return "127.0.0.1";
-  }
+std::string host_name() {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) {
     throw_errno("cannot read the host's name");
   }
   return name.data();
+}
+
+// Through which the other ranks reach this host: the loopback device among ranks of one host.
+std::string own_address(const std::string& master_address) {
+  return master_address == "localhost" || master_address.starts_with("127.") ? "127.0.0.1"
+                                                                             : host_name();
 }
 
 at::ScalarType scalar_type(const std::string& precision) {
@@ -131,9 +133,17 @@ std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
   return reduction;
 }
 
-int guard_rank(Heartbeat& heartbeat, const std::function<int()>& work) {
+int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
+  Heartbeat& heartbeat = runtime.heartbeat();
   const auto fail = [&](FailureCategory category, const std::exception& error, int status) {
-    log_error(error.what());
+    const RankEnvironment& environment = runtime.environment();
+    if (environment.launcher == LauncherKind::kSpawn) {
+      log_error(error.what());  // the launcher adds where and when
+    } else {
+      const Beat beat = heartbeat.beat();
+      log_error("rank ", environment.rank, " (pid ", ::getpid(), ", host ", host_name(),
+                ") failed: ", error.what(), " in phase ", beat.phase, " at update ", beat.update);
+    }
     report_failure(heartbeat, category, error.what());
     return status;
   };

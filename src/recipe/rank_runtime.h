@@ -58,6 +58,6 @@ class RankRuntime {
 
 // Runs a rank's work and turns an exception into its report and exit status (2 for the user's
 // mistakes, else 1).
-[[nodiscard]] int guard_rank(Heartbeat& heartbeat, const std::function<int()>& work);
+[[nodiscard]] int guard_rank(RankRuntime& runtime, const std::function<int()>& work);
 
 }  // namespace temper

@@ -51,6 +51,19 @@ ResumePolicy parse_resume_policy(const std::string& text) {
   return {Kind::kFile, text};
 }
 
+Value read_resume_file(const std::string& path) {
+  const auto refuse = [&](const std::exception& error) -> ConfigError {
+    return ConfigError(concat("--resume ", path, ": ", error.what()));
+  };
+  try {
+    return read_checkpoint(path);
+  } catch (const DataError& error) {
+    throw refuse(error);
+  } catch (const SystemError& error) {
+    throw refuse(error);
+  }
+}
+
 ValueDict to_entries(const ResumeKey& key) {
   return {{"data_fingerprint", key.data_fingerprint},
           {"seed", key.seed},
@@ -72,7 +85,7 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
     }
     return std::nullopt;
   }
-  Value checkpoint = read_checkpoint(path);
+  Value checkpoint = policy.kind == Kind::kFile ? read_resume_file(path) : read_checkpoint(path);
   const ValueDict& saved = checkpoint.as_dict();
   require_same(path, "data of index hash", saved.at("data_fingerprint").as_string(),
                now.data_fingerprint);

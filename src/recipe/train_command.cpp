@@ -1,6 +1,7 @@
 #include "temper/recipe/train_command.h"
 
 #include <iostream>
+#include <optional>
 
 #include "temper/checkpoint/directory.h"
 #include "temper/core/error.h"
@@ -22,7 +23,8 @@ LoadedConfig load(const TrainCommand& command) {
 }
 
 // Before any rank starts: finds what can be found, and makes the run's directory.
-std::filesystem::path prepare(const TrainingRun& run, const Catalogs& catalogs) {
+std::filesystem::path prepare(const TrainingRun& run, const Catalogs& catalogs,
+                              std::optional<RunDirectoryLock>& lock) {
   for (const std::string& notice : run.loaded.notices) {
     log_warning(notice);
   }
@@ -33,8 +35,13 @@ std::filesystem::path prepare(const TrainingRun& run, const Catalogs& catalogs) 
     throw ConfigError(concat("--resume must: ", (run.run_directory / "checkpoints").string(),
                              " holds no valid checkpoint"));
   }
-  return choose_run_directory(
+  if (run.resume.kind == ResumePolicy::Kind::kFile) {
+    static_cast<void>(read_resume_file(run.resume.file.string()));
+  }
+  const std::filesystem::path directory = choose_run_directory(
       {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
+  lock.emplace(directory);
+  return directory;
 }
 
 }  // namespace
@@ -55,8 +62,9 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   run.progress = parse_progress_mode(command.progress);
   run.cpus = command.cpus;
   run.command = command.start.command;
+  std::optional<RunDirectoryLock> lock;
   return start_ranks(
-      command.start, [&] { return prepare(run, catalogs); },
+      command.start, [&] { return prepare(run, catalogs, lock); },
       [&](const RankEnvironment& environment) {
         run.environment = environment;
         return run_training_rank(run, catalogs);

@@ -66,7 +66,7 @@ class TrainingRank {
   void build_loaders();
   void announce() const;
   void build_training();
-  void open_run_files();
+  void open_run_files(std::int64_t resumed_update);
   [[nodiscard]] StopReason train();
   [[nodiscard]] TrainerParts trainer_parts();
   [[nodiscard]] TrainerOptions trainer_options() const;
@@ -96,8 +96,8 @@ class TrainingRank {
   std::shared_ptr<TrainingMethod> method_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientReducer> reducer_;
-  // Of the main rank; other ranks write nothing.
-  std::unique_ptr<Sink> sink_ = std::make_unique<SinkList>();
+  SinkList sinks_;  // filled on the main rank; other ranks write nothing
+  std::optional<RunDirectoryLock> lock_;
   std::optional<CheckpointDirectory> checkpoints_;
 };
 
@@ -118,10 +118,6 @@ int TrainingRank::work() {
   runtime_.set_compute_threads(static_cast<int>(resume_key_.compute_threads));
   runtime_.heartbeat().set_phase("build model");
   build_training();
-  if (is_main_rank()) {
-    announce();
-    open_run_files();
-  }
   return exit_status(train());
 }
 
@@ -136,6 +132,9 @@ void TrainingRank::choose_directory() {
                                          config_.distributed.timeout);
   } else {
     run_directory_ = choose_run_directory(options);
+  }
+  if (is_main_rank() && environment.run_directory.empty()) {
+    lock_.emplace(run_directory_);  // else the launcher holds it
   }
 }
 
@@ -248,7 +247,7 @@ void TrainingRank::build_training() {
                                    {.overlap = config_.distributed.overlap});
 }
 
-void TrainingRank::open_run_files() {
+void TrainingRank::open_run_files(std::int64_t resumed_update) {
   write_run_files(run_directory_, run_.loaded,
                   {.command = run_.command,
                    .world_size = world_size(),
@@ -259,19 +258,15 @@ void TrainingRank::open_run_files() {
   const ProgressMode progress = run_.progress == ProgressMode::kAuto && terminal
                                     ? ProgressMode::kBar
                                     : resolve_progress_mode(run_.progress);
-  std::optional<std::int64_t> resumed_update;
-  if (checkpoint_) {
-    resumed_update = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
-  }
   std::cout << "world size " << world_size()
             << " (launcher: " << launcher_name(runtime_.environment().launcher) << ")" << std::endl;
-  if (resumed_update) {
-    std::cout << "resumed from update " << *resumed_update << std::endl;
+  if (resumed_update > 0) {
+    std::cout << "resumed from update " << resumed_update << std::endl;
   }
-  sink_ = make_sinks(run_directory_, config_, progress,
-                     {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
-                     resumed_update);
-  checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+  sinks_.add(
+      make_sinks(run_directory_, config_, progress,
+                 {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
+                 resumed_update > 0 ? std::optional(resumed_update) : std::nullopt));
 }
 
 TrainerParts TrainingRank::trainer_parts() {
@@ -282,7 +277,7 @@ TrainerParts TrainingRank::trainer_parts() {
                      .communicator = runtime_.communicator(),
                      .sampler = *sampler_,
                      .loader = *train_loader_,
-                     .sink = *sink_,
+                     .sink = sinks_,
                      .checkpoints = checkpoints_ ? &*checkpoints_ : nullptr};
   if (data_.validation) {
     parts.validate = [this] { return validate(); };
@@ -295,10 +290,19 @@ TrainerParts TrainingRank::trainer_parts() {
 }
 
 StopReason TrainingRank::train() {
+  if (is_main_rank()) {
+    checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+  }
   Trainer trainer(trainer_parts(), trainer_options());
   if (checkpoint_) {
     trainer.restore(*checkpoint_);
     checkpoint_.reset();
+  }
+  // Not before the checkpoint has been found to fit: a refused resume leaves the old files as they
+  // are.
+  if (is_main_rank()) {
+    announce();
+    open_run_files(trainer.progress().update);
   }
   const StopReason reason = trainer.run();
   if (is_main_rank()) {
@@ -358,8 +362,7 @@ void check_training_inputs(const Config& config, const Catalogs& catalogs) {
 
 int run_training_rank(const TrainingRun& run, const Catalogs& catalogs) {
   RankRuntime runtime(run.environment, run.loaded.config, run.cpus);
-  return guard_rank(runtime.heartbeat(),
-                    [&] { return TrainingRank(run, catalogs, runtime).work(); });
+  return guard_rank(runtime, [&] { return TrainingRank(run, catalogs, runtime).work(); });
 }
 
 }  // namespace temper

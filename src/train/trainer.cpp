@@ -91,7 +91,6 @@ Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
 void Trainer::Loop::restore(const Value& checkpoint) {
   restore_run_state(checkpoint, parts_.model, parts_.optimizer, parts_.method, progress);
   next_update_ = progress.update;
-  saved_update_ = progress.update;
 }
 
 StopReason Trainer::Loop::run() {

@@ -135,6 +135,13 @@ int ignore_stops(const Subject& subject) {
   wait_forever();
 }
 
+// As a rank that is asked to stop before it can listen.
+int die_of_stops(const Subject& subject) {
+  ::signal(SIGTERM, SIG_DFL);
+  write_file_atomically(subject.file(concat("deaf-", subject.rank())), "");
+  wait_forever();
+}
+
 int wait_for_deaf_peer_and_die(const Subject& subject) {
   while (!fs::exists(subject.file("deaf-0"))) {
     pause_a_little();
@@ -182,6 +189,7 @@ std::map<std::string, Scenario> scenarios() {
       {"meet", meet},
       {"train", stop_like_a_trainer},
       {"deaf", ignore_stops},
+      {"early", [](const Subject& s) { return s.rank() == 1 ? die_of_stops(s) : ignore_stops(s); }},
       {"environment", print_environment},
   };
 }

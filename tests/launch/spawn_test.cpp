@@ -339,6 +339,14 @@ TEST_F(Spawn, GraceEndsInStatus143) {
   EXPECT_THAT(result.error, HasSubstr("did not stop in time and is killed"));
 }
 
+TEST_F(Spawn, RankThatDiesOfTheStopDoesNotLeaveTheOthersWaiting) {
+  Program program(command("early", kLongGrace, kShortGrace));
+  wait_for_file(run_ / "deaf-0");
+  wait_for_file(run_ / "deaf-1");
+  ::kill(program.pid(), SIGTERM);
+  EXPECT_EQ(program.wait().exit_code(), 143);
+}
+
 TEST_F(Spawn, NothingOutlivesAKilledLauncher) {
   for (const char* scenario : {"train", "deaf"}) {
     Program program(command(scenario, kLongGrace, kLongGrace));

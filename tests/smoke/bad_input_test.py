@@ -95,6 +95,20 @@ class BadInput(ProgramTest):
         self.assertRefused(self.trainer("--resume", "must", "--run-dir", out), str(out / "checkpoints"))
         self.assertFalse(out.exists())
 
+    def test_damaged_resume_file(self):
+        weights = SOURCE / "tests/golden/part_b/digits_weights.pt"
+        self.assertRefused(self.trainer("--resume", weights), str(weights))
+
+    def test_run_directory_in_use(self):
+        import fcntl
+        out = self.folder / "used"
+        out.mkdir()
+        with open(out / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            done = self.trainer("--run-dir", out)
+        self.assertStatus(done, 2)
+        self.assertIn("in use by another run", done.stderr)
+
     def test_later_options_are_refused(self):
         for option in (["--hang-timeout", "5min"], ["--print-sbatch"], ["--max-restarts", "1"], ["--launcher", "slurm"]):
             self.assertRefused(self.trainer(*option), "later")
@@ -133,6 +147,11 @@ class BadInput(ProgramTest):
                       self.folder / "none.pt", *self.digits_overrides())
         self.assertStatus(missing, 2)
         self.assertIn("none.pt", missing.stderr)
+        unknown = run("evaluator", "--config", SOURCE / "configs/digits_trades.yaml", "--checkpoint",
+                      SOURCE / "tests/golden/part_b/digits_weights.pt", "--attack", "nope", "--nproc", 2,
+                      *self.digits_overrides())
+        self.assertStatus(unknown, 2)
+        self.assertEqual(len(unknown.stderr.strip().splitlines()), 1, unknown.stderr)
 
 
 if __name__ == "__main__":

@@ -134,6 +134,29 @@ class Training(ProgramTest):
         events = [event["what"] for event in metrics(self.folder / "diverged", "event")]
         self.assertEqual(events.count("skipped_update"), 11)
 
+    def test_refused_resume_leaves_the_old_files(self):
+        out = self.folder / "run"
+        self.assertStatus(self.train(out, "training.max_updates=3"), 0)
+        before = {name: (out / name).read_bytes() for name in ("config.yaml", "run.json", "metrics.jsonl")}
+        self.assertStatus(self.train(out, "training.max_updates=6", "optimizer.name=adamw"), 2)
+        for name, content in before.items():
+            self.assertEqual((out / name).read_bytes(), content, name)
+
+    def test_stop_in_the_last_validation_counts_nothing(self):
+        out = self.folder / "run"
+        short = ["training.max_updates=3", "validation.every=3up", "logging.every=1up", "checkpoint.every=3up"]
+        arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out, *short,
+                     *self.digits_overrides()]
+        process = start("trainer", *arguments, "validation.attack.steps=200000")
+        log = out / "metrics.jsonl"
+        wait_for(lambda: log.exists() and any(line["update"] == 3 for line in metrics_so_far(log)), "update 3")
+        process.send_signal(signal.SIGTERM)
+        output = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75, output)
+        self.assertEqual(metrics(out, "validation"), [])
+        self.assertStatus(run("trainer", *arguments), 0)
+        self.assertEqual(len(metrics(out, "validation")), 1)
+
     def test_resume_refuses_other_data_and_other_batch(self):
         out = self.folder / "run"
         self.assertStatus(self.train(out, "training.max_updates=3"), 0)

@@ -40,7 +40,8 @@ struct EvaluationOptions {
   std::uint64_t batch_size = 128;  // per rank
   std::uint64_t seed = 0;
   Placement placement{};
-  // Optional; true cuts this rank's work short. The result of all ranks is then incomplete.
+  // Optional; true cuts this rank's work short, and must stay true. The result of all ranks is then
+  // incomplete and its counts mean nothing.
   std::function<bool()> stop_requested{};
   // Optional; called before each batch.
   std::function<void()> on_batch{};

@@ -20,6 +20,19 @@ struct RunDirectoryOptions {
 // used; folders made on the way are removed again.
 [[nodiscard]] std::filesystem::path choose_run_directory(const RunDirectoryOptions& options);
 
+// Keeps other runs out of a run's folder while it lives, by a lock that ends with the process.
+// ConfigError when another run holds it.
+class RunDirectoryLock {
+ public:
+  explicit RunDirectoryLock(const std::filesystem::path& directory);
+  ~RunDirectoryLock();
+  RunDirectoryLock(const RunDirectoryLock&) = delete;
+  RunDirectoryLock& operator=(const RunDirectoryLock&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 // The same for ranks without our launcher: rank 0 chooses, all return its choice. If rank 0 cannot
 // use it every rank throws the same ConfigError.
 [[nodiscard]] std::filesystem::path share_run_directory(Store& store, int rank,

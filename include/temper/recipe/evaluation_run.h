@@ -21,6 +21,10 @@ struct EvaluationRun {
   std::optional<int> cpus;
 };
 
+// Finds the user's mistakes without starting ranks: data, attacks, a checkpoint that does not fit.
+// Throws ConfigError.
+void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs = {});
+
 // The main rank prints the result on standard output, as a table or as one JSON object. Returns the
 // exit status.
 [[nodiscard]] int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs = {});

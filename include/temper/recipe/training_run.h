@@ -35,6 +35,10 @@ struct TrainingRun {
 // failure of this rank is logged and left where the launcher finds it.
 [[nodiscard]] int run_training_rank(const TrainingRun& run, const Catalogs& catalogs = {});
 
+// The checkpoint that --resume names. ConfigError when it is missing, damaged or no checkpoint of
+// Temper.
+[[nodiscard]] Value read_resume_file(const std::string& path);
+
 // Finds the user's mistakes that can be found without starting ranks: data that is missing or does
 // not fit, a model that does not fit the data. Throws ConfigError.
 void check_training_inputs(const Config& config, const Catalogs& catalogs = {});
