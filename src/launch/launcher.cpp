@@ -29,20 +29,6 @@ namespace fs = std::filesystem;
 constexpr const char* kAddress = "127.0.0.1";
 constexpr std::array kHandledSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
-void check(const LauncherOptions& options) {
-  if (options.processes < 1) {
-    throw ConfigError(concat("--nproc ", options.processes, ": expected at least 1"));
-  }
-  if (options.max_restarts != 0) {
-    throw ConfigError(concat("--max-restarts ", options.max_restarts,
-                             ": restarts come later; only 0 is possible now"));
-  }
-  if (options.hang_timeout) {
-    throw ConfigError("--hang-timeout: the detection of hangs comes later; leave the option out");
-  }
-  require(!options.command.empty(), "a launcher needs a command");
-}
-
 // From here on signals wait for the supervisor. Threads that start later inherit the mask.
 FileDescriptor take_signals() {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console is no reason to end
@@ -168,8 +154,22 @@ void report(const Verdict& verdict, const ReportPlace& place, Console& console) 
 
 }  // namespace
 
+void check_launcher_options(const LauncherOptions& options) {
+  if (options.processes < 1) {
+    throw ConfigError(concat("--nproc ", options.processes, ": expected at least 1"));
+  }
+  if (options.max_restarts != 0) {
+    throw ConfigError(concat("--max-restarts ", options.max_restarts,
+                             ": restarts come later; only 0 is possible now"));
+  }
+  if (options.hang_timeout) {
+    throw ConfigError("--hang-timeout: the detection of hangs comes later; leave the option out");
+  }
+  require(!options.command.empty(), "a launcher needs a command");
+}
+
 int run_launcher(const LauncherOptions& options) {
-  check(options);
+  check_launcher_options(options);
   const FileDescriptor signals = take_signals();
   const Attempt attempt = make_attempt(options.run_directory);
   const Store store = host_store(options.processes);

@@ -35,10 +35,12 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
   }
   LauncherOptions launcher{.processes = count_processes(options.processes),
                            .command = options.command,
-                           .run_directory = prepare(),
+                           .run_directory = {},
                            .grace = options.grace,
                            .peer_grace = options.peer_grace,
                            .max_restarts = options.max_restarts};
+  check_launcher_options(launcher);
+  launcher.run_directory = prepare();
   // libgomp's idle threads spin by default, which slows a busy host many times over: two jobs that
   // share cores, or a job beside a compiler. A short spin costs an idle host little.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {

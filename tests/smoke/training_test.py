@@ -147,7 +147,7 @@ class Training(ProgramTest):
         short = ["training.max_updates=3", "validation.every=3up", "logging.every=1up", "checkpoint.every=3up"]
         arguments = ["--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out, *short,
                      *self.digits_overrides()]
-        process = start("trainer", *arguments, "validation.attack.steps=200000")
+        process = start("trainer", *arguments, "validation.attack.steps=60000")
         log = out / "metrics.jsonl"
         wait_for(lambda: log.exists() and any(line["update"] == 3 for line in metrics_so_far(log)), "update 3")
         process.send_signal(signal.SIGTERM)

@@ -23,6 +23,10 @@ struct LauncherOptions {
   std::optional<std::chrono::milliseconds> hang_timeout{};  // only none for now, else ConfigError
 };
 
+// ConfigError for options that run_launcher would refuse; to be asked before a run leaves anything
+// behind.
+void check_launcher_options(const LauncherOptions& options);
+
 // Runs until every rank has ended, and returns the exit status of the run:
 //   0 all done; 1 a rank failed; 2 a rank met a configuration error; 75, 124 stopped after a
 //   checkpoint; 130 Ctrl-C; 143 terminated without a checkpoint; 128+n root cause ended by signal
