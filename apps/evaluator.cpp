@@ -8,7 +8,9 @@
 namespace {
 
 int run(const temper::apps::CommonArguments& common, temper::EvaluationRun evaluation) {
-  evaluation.loaded = temper::load_config(common.configs, common.overrides);
+  std::vector<std::string> overrides = common.overrides;
+  overrides.emplace_back("validation.every=0ep");  // an evaluation may have test data alone
+  evaluation.loaded = temper::load_config(common.configs, overrides);
   evaluation.cpus = common.cpu_count();
   const auto no_directory = [&] {
     temper::check_evaluation_inputs(evaluation);

@@ -80,6 +80,14 @@ void reduce(EvaluationResult& result, Communicator& communicator) {
   }
   at::Tensor sums = at::tensor(counts, at::kLong);
   communicator.all_reduce_sum(sums);
+  std::vector<double> own_seconds;
+  for (const AttackResult& attack : result.attacks) {
+    own_seconds.push_back(attack.seconds);
+  }
+  at::Tensor seconds = at::tensor(own_seconds, at::kDouble);
+  if (seconds.numel() > 0) {
+    communicator.all_reduce_max(seconds);
+  }
   const std::int64_t* sum = sums.const_data_ptr<std::int64_t>();
   result.samples = sum[0];
   result.clean_correct = sum[1];
@@ -87,6 +95,7 @@ void reduce(EvaluationResult& result, Communicator& communicator) {
   result.complete = sum[3] == 0;
   for (std::size_t i = 0; i < result.attacks.size(); ++i) {
     result.attacks[i].robust_correct = sum[4 + i];
+    result.attacks[i].seconds = seconds.const_data_ptr<double>()[i];
   }
 }
 

@@ -31,6 +31,23 @@ void require_same(const std::string& path, const char* what, const std::string& 
   }
 }
 
+// Says which lines of the configuration are not those of the checkpoint.
+void log_changes(const std::string& path, const std::string& before, const std::string& now) {
+  if (before == now) {
+    return;
+  }
+  const std::vector<std::string> old_lines = split(before, '\n');
+  const std::vector<std::string> new_lines = split(now, '\n');
+  std::string changes;
+  for (std::size_t i = 0; old_lines.size() == new_lines.size() && i < old_lines.size(); ++i) {
+    if (old_lines[i] != new_lines[i]) {
+      changes += concat("\n  ", trim(old_lines[i]), "  ->  ", trim(new_lines[i]));
+    }
+  }
+  log_warning("the configuration is not that of ", path,
+              changes.empty() ? ", keys were added or removed" : ":", changes);
+}
+
 }  // namespace
 
 ResumePolicy parse_resume_policy(const std::string& text) {
@@ -68,7 +85,8 @@ ValueDict to_entries(const ResumeKey& key) {
   return {{"data_fingerprint", key.data_fingerprint},
           {"seed", key.seed},
           {"global_batch_size", key.global_batch_size},
-          {"compute_threads", key.compute_threads}};
+          {"compute_threads", key.compute_threads},
+          {"config", key.config}};
 }
 
 std::optional<Value> find_checkpoint(const ResumePolicy& policy,
@@ -93,6 +111,9 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
   require_same(path, "a global batch size of", concat(saved.at("global_batch_size").as_int()),
                concat(now.global_batch_size));
   now.compute_threads = saved.at("compute_threads").as_int();
+  if (communicator.is_main_rank()) {
+    log_changes(path, saved.at("config").as_string(), now.config);
+  }
   return checkpoint;
 }
 

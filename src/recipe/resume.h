@@ -17,6 +17,7 @@ struct ResumeKey {
   std::int64_t seed = 0;
   std::int64_t global_batch_size = 0;
   std::int64_t compute_threads = 1;  // not compared: a resumed run takes over the number
+  std::string config;                // a difference is logged, not refused
 };
 
 // The entries of a checkpoint that `find_checkpoint` reads.

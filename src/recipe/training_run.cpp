@@ -109,7 +109,8 @@ int TrainingRank::work() {
   resume_key_ = {.data_fingerprint = fingerprint(data_),
                  .seed = static_cast<std::int64_t>(config_.run.seed),
                  .global_batch_size = global_batch_size(config_, world_size()),
-                 .compute_threads = runtime_.threads().compute};
+                 .compute_threads = runtime_.threads().compute,
+                 .config = print_config(run_.loaded, /*with_comments=*/false)};
   require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
   build_loaders();
   runtime_.heartbeat().set_phase("read checkpoint");
@@ -188,7 +189,6 @@ TrainerOptions TrainingRank::trainer_options() const {
   const TrainingConfig& training = config_.training;
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   ValueDict extra = to_entries(resume_key_);
-  extra["config"] = print_config(run_.loaded, /*with_comments=*/false);
   ValueList classes;
   for (const std::string& name : data_.train->class_names()) {
     classes.emplace_back(name);

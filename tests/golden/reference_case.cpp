@@ -71,6 +71,13 @@ void record_state(std::map<std::string, at::Tensor>& stages, const std::string& 
   }
 }
 
+// A setting that this runner does not know would be compared without being applied.
+void require_known(const Json& settings, const std::vector<std::string>& known) {
+  for (const auto& [key, value] : settings.items()) {
+    require(std::ranges::count(known, key) > 0, "the runner does not know the setting ", key);
+  }
+}
+
 }  // namespace
 
 bool is_supported(const Json& settings) {
@@ -82,6 +89,13 @@ bool is_supported(const Json& settings) {
 std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& optimizer_settings,
                                            const std::string& net, const ReferenceInputs& inputs,
                                            bool reference_order) {
+  require_known(settings, {"method", "norm", "epsilon", "step_size", "steps", "start", "beta",
+                           "batch_norm", "forwards"});
+  require_known(settings.at("batch_norm"), {"attack", "clean_forward", "adversarial_forward"});
+  require_known(optimizer_settings,
+                {"name", "learning_rate", "momentum", "weight_decay", "dampening"});
+  require(optimizer_settings.at("name") == "sgd" && optimizer_settings.at("dampening") == 0,
+          "another optimizer");
   std::map<std::string, at::Tensor> stages;
   const auto model = make_net(net, inputs);
   const ThreatModel threat = threat_model(settings);

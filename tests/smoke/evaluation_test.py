@@ -31,6 +31,10 @@ class Evaluation(ProgramTest):
         self.assertLessEqual(result["attacks"][1]["robust_correct"], result["attacks"][0]["robust_correct"])
         self.assertEqual(self.evaluate("--attack", "none")["attacks"], [])
 
+    def test_test_data_alone_is_enough(self):
+        result = self.evaluate("--attack", "none", "data.validation=null")
+        self.assertEqual(result["samples"], 360)
+
     def test_counts_do_not_depend_on_batch_size_or_world_size(self):
         results = [self.evaluate("--nproc", nproc, f"validation.batch_size={size}", "training.precision=fp64")
                    for nproc, size in ((1, 360), (1, 7), (2, 64))]

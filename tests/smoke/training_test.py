@@ -164,6 +164,7 @@ class Training(ProgramTest):
         self.assertStatus(self.train(out, "training.max_updates=6", "run.seed=5"), 2)
         again = self.train(out, "training.max_updates=6")
         self.assertStatus(again, 0)
+        self.assertIn("max_updates: 3  ->  max_updates: 6", again.stderr)
         self.assertIn("resumed from update 3", again.stdout)
 
 

@@ -52,7 +52,7 @@ struct AttackResult {
   ThreatModel threat_model{};
   // Samples classified right both before and under the attack.
   std::int64_t robust_correct = 0;
-  double seconds = 0;  // of this rank
+  double seconds = 0;  // of the rank that took longest
 };
 
 struct EvaluationResult {
