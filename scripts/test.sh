@@ -73,7 +73,7 @@ stage_fuzz() {
   run_ctest fuzz
 }
 
-stage_tidy() { scripts/tidy.sh build/ci; }
+stage_tidy() { scripts/tidy.sh; }
 
 stage_repeats() { run_ctest ci -L 'unit|dist|launch' --repeat until-fail:5; }
 
