@@ -164,7 +164,7 @@ void Trainer::Loop::step() {
     const at::Tensor skip = summary_.decide(norm);
     parts_.optimizer.step(learning_rate, skip);
     statistics_.commit(skip.eq(0));
-    parts_.method.after_update(true);
+    parts_.method.after_update(skip);
   }
   outcomes_.push(summary_.values());
   launched_.push_back({next_update_, update.global_size, learning_rate});

@@ -54,8 +54,9 @@ class TrainingMethod {
   // of synchronised batch norm.
   virtual StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) = 0;
 
-  // After the optimizer's step, or its omission when the update was skipped.
-  virtual void after_update(bool /*applied*/) {}
+  // After the optimizer's step. `skip`: the flag that the step got, on the device; not zero when it
+  // left the weights as they were. The host does not know yet.
+  virtual void after_update(const at::Tensor& /*skip*/) {}
 
   // Optimizer updates made from one batch.
   [[nodiscard]] virtual int updates_per_batch() const { return 1; }

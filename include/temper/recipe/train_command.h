@@ -12,7 +12,7 @@
 
 namespace temper {
 
-// Options as the user gave them; see contract of the command line in the README.
+// Options as the user gave them; `trainer --help` explains each.
 struct TrainCommand {
   std::vector<std::filesystem::path> configs;
   std::vector<std::string> overrides;
