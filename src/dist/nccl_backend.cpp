@@ -13,8 +13,9 @@ namespace temper {
 // The options embed NCCL's own configuration struct, so header and library must be of one version.
 static_assert(NCCL_VERSION_CODE == NCCL_VERSION(2, 28, 9));
 
-void add_nccl_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::Store>& store,
-                      const CommunicatorOptions& options) {
+c10::intrusive_ptr<c10d::Backend> make_nccl(c10d::ProcessGroup& group,
+                                            const c10::intrusive_ptr<c10d::Store>& store,
+                                            const CommunicatorOptions& options) {
   c10::cuda::set_device(static_cast<c10::DeviceIndex>(options.device_index));
   group.setBoundDeviceId(
       at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(options.device_index)));
@@ -24,11 +25,11 @@ void add_nccl_backend(c10d::ProcessGroup& group, const c10::intrusive_ptr<c10d::
   std::vector<std::uint64_t> ranks(static_cast<std::size_t>(options.world_size));
   std::iota(ranks.begin(), ranks.end(), std::uint64_t{0});
   nccl->global_ranks_in_group = ranks;
-  group.setBackend(
-      at::kCUDA, c10d::ProcessGroup::BackendType::NCCL,
-      c10::static_intrusive_pointer_cast<c10d::Backend>(c10::make_intrusive<c10d::ProcessGroupNCCL>(
-          c10::make_intrusive<c10d::PrefixStore>("cuda", store), options.rank, options.world_size,
-          nccl)));
+  auto backend = c10::make_intrusive<c10d::ProcessGroupNCCL>(
+      c10::make_intrusive<c10d::PrefixStore>("cuda", store), options.rank, options.world_size,
+      nccl);
+  backend->setBoundDeviceId(group.getBoundDeviceId());
+  return c10::static_intrusive_pointer_cast<c10d::Backend>(std::move(backend));
 }
 
 }  // namespace temper

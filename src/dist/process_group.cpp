@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "dist/nccl_backend.h"
+#include "dist/observed_backend.h"
 #include "dist/store_handle.h"
 #include "temper/core/error.h"
 
@@ -95,10 +96,18 @@ std::unique_ptr<Communicator> make_communicator(const Store* store,
     auto group =
         c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
     const bool nccl = options.backend == Backend::kNccl;
+    const auto sequence =
+        options.observer ? std::make_shared<ObservedSequence>(options.observer) : nullptr;
+    const auto observed = [&](c10::intrusive_ptr<c10d::Backend> backend) {
+      return sequence ? c10::static_intrusive_pointer_cast<c10d::Backend>(
+                            c10::make_intrusive<ObservedBackend>(std::move(backend), sequence))
+                      : backend;
+    };
     if (nccl) {
-      add_nccl_backend(*group, prefixed, options);
+      group->setBackend(at::kCUDA, BackendType::NCCL,
+                        observed(make_nccl(*group, prefixed, options)));
     }
-    group->setBackend(at::kCPU, BackendType::GLOO, make_gloo(prefixed, options));
+    group->setBackend(at::kCPU, BackendType::GLOO, observed(make_gloo(prefixed, options)));
     group->setDefaultBackend(nccl ? BackendType::NCCL : BackendType::GLOO);
     group->setGroupName("default_pg");
     group->setGroupDesc("default_pg");

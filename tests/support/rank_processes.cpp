@@ -123,10 +123,16 @@ int run_as_rank(const RankCases& cases) {
     const int world_size = std::stoi(variable("TEMPER_TEST_WORLD"));
     const auto port = static_cast<std::uint16_t>(std::stoi(variable("TEMPER_TEST_PORT")));
     Store store = Store::connect("127.0.0.1", port, std::chrono::seconds(30));
-    const auto communicator = make_communicator(
-        &store, {.rank = rank, .world_size = world_size, .timeout = std::chrono::seconds(30)});
-    RankWorld world{
-        .rank = rank, .world_size = world_size, .store = store, .communicator = *communicator};
+    const auto collectives = std::make_shared<CollectiveLog>();
+    const auto communicator = make_communicator(&store, {.rank = rank,
+                                                         .world_size = world_size,
+                                                         .timeout = std::chrono::seconds(30),
+                                                         .observer = collectives});
+    RankWorld world{.rank = rank,
+                    .world_size = world_size,
+                    .store = store,
+                    .communicator = *communicator,
+                    .collectives = *collectives};
     cases.at(name)(world);
     return 0;
   } catch (const std::exception& error) {

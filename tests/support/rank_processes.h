@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "temper/dist/collective_log.h"
 #include "temper/dist/communicator.h"
 #include "temper/dist/store.h"
 
@@ -20,6 +21,7 @@ struct RankWorld {
   int world_size = 1;
   Store& store;
   Communicator& communicator;
+  const CollectiveLog& collectives;  // of the communicator
 };
 
 // A case fails by throwing; each rank runs it.

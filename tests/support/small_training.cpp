@@ -93,7 +93,8 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
                    .sampler = sampler,
                    .loader = loader,
                    .sink = sink,
-                   .stop_requested = options.stop_requested},
+                   .stop_requested = options.stop_requested,
+                   .enter_phase = options.enter_phase},
                   trainer_options);
   TrainingResult result{.stop = trainer.run(),
                         .updates = trainer.progress().update,

@@ -50,6 +50,7 @@ struct SmallTraining {
   StatisticsMode attack_statistics = StatisticsMode::kRunning;
   std::uint64_t seed = 11;
   std::function<StopReason()> stop_requested{};
+  std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };
 
 struct TrainingResult {

@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "temper/dist/collective_log.h"
 #include "temper/dist/store.h"
 
 namespace temper {
@@ -44,6 +45,8 @@ struct CommunicatorOptions {
   int device_index = 0;              // of this rank's GPU, for kNccl
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   std::string address = "127.0.0.1";  // through which the other ranks reach this host
+  // Sees every collective; null costs nothing. A world of one has none to see.
+  std::shared_ptr<CollectiveObserver> observer{};
 };
 
 // Connects all ranks; a collective itself. A world of one takes no store and may be given none.

@@ -1,0 +1,28 @@
+#include "temper/dist/collective_log.h"
+
+#include "temper/core/text.h"
+
+namespace temper {
+
+std::string to_string(const CollectiveRecord& record) {
+  return concat("#", record.sequence, " ", record.operation, " ", record.dtype, " x ",
+                record.numel);
+}
+
+void CollectiveLog::before_collective(const CollectiveRecord& record) {
+  const std::scoped_lock lock(mutex_);
+  records_.push_back(record);
+}
+
+std::size_t CollectiveLog::size() const {
+  const std::scoped_lock lock(mutex_);
+  return records_.size();
+}
+
+std::vector<CollectiveRecord> CollectiveLog::records(std::size_t first) const {
+  const std::scoped_lock lock(mutex_);
+  const std::size_t begin = first < records_.size() ? first : records_.size();
+  return {records_.begin() + static_cast<std::ptrdiff_t>(begin), records_.end()};
+}
+
+}  // namespace temper
