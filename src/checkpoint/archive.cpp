@@ -1,12 +1,8 @@
 #include "checkpoint/archive.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <concepts>
 #include <optional>
 
@@ -161,73 +157,23 @@ void ArchiveWriter::finish() {
   emit(end);
 }
 
-ArchiveReader::ArchiveReader(const std::filesystem::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (fd_ < 0) {
-    throw_errno(concat("cannot open ", path.string()));
-  }
-  try {
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0) {
-      throw_errno(concat("cannot read ", path.string()));
-    }
-    if (!S_ISREG(status.st_mode)) {
-      throw DataError("it is not a regular file");
-    }
-    file_size_ = static_cast<std::uint64_t>(status.st_size);
-    read_directory(locate_directory());
-  } catch (...) {
-    ::close(fd_);
-    throw;
-  }
-}
-
-ArchiveReader::~ArchiveReader() { ::close(fd_); }
-
-void ArchiveReader::read_at(std::uint64_t offset, void* out, std::uint64_t size) const {
-  if (offset > file_size_ || size > file_size_ - offset) {
-    throw DataError("the archive points beyond the end of the file: it is truncated or damaged");
-  }
-  auto* bytes = static_cast<char*>(out);
-  while (size > 0) {
-    const ssize_t count = ::pread(fd_, bytes, size, static_cast<off_t>(offset));
-    if (count < 0 && errno == EINTR) {
-      continue;
-    }
-    if (count < 0) {
-      throw_errno(concat("cannot read ", path_.string()));
-    }
-    if (count == 0) {
-      throw DataError("the file became shorter while it was read");
-    }
-    bytes += count;
-    offset += static_cast<std::uint64_t>(count);
-    size -= static_cast<std::uint64_t>(count);
-  }
-}
-
-std::string ArchiveReader::read_at(std::uint64_t offset, std::uint64_t size) const {
-  if (size > file_size_) {
-    throw DataError("the archive points beyond the end of the file: it is truncated or damaged");
-  }
-  std::string bytes(size, '\0');
-  read_at(offset, bytes.data(), size);
-  return bytes;
+ArchiveReader::ArchiveReader(const std::filesystem::path& path) : file_(path) {
+  read_directory(locate_directory());
 }
 
 ArchiveReader::Directory ArchiveReader::locate_directory() const {
-  if (file_size_ == 0) {
+  if (file_.size() == 0) {
     throw DataError("it is empty");
   }
-  if (get<std::uint16_t>(concat(read_at(0, std::min<std::uint64_t>(2, file_size_)), "  "), 0) !=
-      static_cast<std::uint16_t>(kLocalHeader)) {
+  if (get<std::uint16_t>(concat(file_.read_at(0, std::min<std::uint64_t>(2, file_.size())), "  "),
+                         0) != static_cast<std::uint16_t>(kLocalHeader)) {
     throw DataError(
         "it is not a zip archive; files of PyTorch before 1.6 must be saved again with a newer "
         "one");
   }
-  const std::uint64_t tail_size = std::min<std::uint64_t>(file_size_, 0xffff + kEndSize);
-  const std::uint64_t tail_offset = file_size_ - tail_size;
-  const std::string tail = read_at(tail_offset, tail_size);
+  const std::uint64_t tail_size = std::min<std::uint64_t>(file_.size(), 0xffff + kEndSize);
+  const std::uint64_t tail_offset = file_.size() - tail_size;
+  const std::string tail = file_.read_at(tail_offset, tail_size);
   std::string signature;
   put(signature, kEnd);
   const std::size_t end = tail.rfind(signature);
@@ -241,7 +187,7 @@ ArchiveReader::Directory ArchiveReader::locate_directory() const {
     return directory;
   }
   const std::string end64 =
-      read_at(get<std::uint64_t>(tail, end - kEnd64LocatorSize + 8), kEnd64Size);
+      file_.read_at(get<std::uint64_t>(tail, end - kEnd64LocatorSize + 8), kEnd64Size);
   if (get<std::uint32_t>(end64, 0) != kEnd64) {
     throw DataError("the archive's end record is damaged");
   }
@@ -312,7 +258,7 @@ CentralEntry parse_entry(std::string_view bytes) {
 }  // namespace
 
 void ArchiveReader::read_directory(const Directory& directory) {
-  const std::string bytes = read_at(directory.offset, directory.size);
+  const std::string bytes = file_.read_at(directory.offset, directory.size);
   std::string_view rest = bytes;
   std::optional<std::string> root;
   for (std::uint64_t i = 0; i < directory.count; ++i) {
@@ -352,13 +298,13 @@ const ArchiveReader::Entry& ArchiveReader::find(const std::string& name) const {
 
 std::uint32_t ArchiveReader::read(const std::string& name, void* out) const {
   const Entry& entry = find(name);
-  const std::string header = read_at(entry.offset, kLocalHeaderSize);
+  const std::string header = file_.read_at(entry.offset, kLocalHeaderSize);
   if (get<std::uint32_t>(header, 0) != kLocalHeader) {
     throw DataError(concat("the header of the record '", name, "' is damaged"));
   }
   const std::uint64_t start = entry.offset + kLocalHeaderSize + get<std::uint16_t>(header, 26) +
                               get<std::uint16_t>(header, 28);
-  read_at(start, out, entry.size);
+  file_.read_at(start, out, entry.size);
   const std::uint32_t crc = crc32_of({static_cast<const char*>(out), entry.size});
   if (has_checksums_ && crc != entry.crc) {
     throw DataError(concat("the checksum of the record '", name, "' is wrong: it is damaged"));
@@ -368,7 +314,7 @@ std::uint32_t ArchiveReader::read(const std::string& name, void* out) const {
 
 std::uint64_t ArchiveReader::size(const std::string& name) const {
   const std::uint64_t size = find(name).size;
-  if (size > file_size_) {
+  if (size > file_.size()) {
     throw DataError(concat("the record '", name, "' is longer than the file"));
   }
   return size;

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/file_io.h"
+
 namespace temper {
 
 [[nodiscard]] std::uint32_t crc32_of(std::string_view bytes);
@@ -45,9 +47,6 @@ class ArchiveWriter {
 class ArchiveReader {
  public:
   explicit ArchiveReader(const std::filesystem::path& path);
-  ~ArchiveReader();
-  ArchiveReader(const ArchiveReader&) = delete;
-  ArchiveReader& operator=(const ArchiveReader&) = delete;
 
   [[nodiscard]] bool contains(const std::string& name) const { return entries_.contains(name); }
   // Never more than the file has, so that memory for a record may be taken before it is read.
@@ -72,14 +71,10 @@ class ArchiveReader {
   };
 
   [[nodiscard]] const Entry& find(const std::string& name) const;
-  void read_at(std::uint64_t offset, void* out, std::uint64_t size) const;
-  [[nodiscard]] std::string read_at(std::uint64_t offset, std::uint64_t size) const;
   [[nodiscard]] Directory locate_directory() const;
   void read_directory(const Directory& directory);
 
-  std::filesystem::path path_;
-  int fd_;
-  std::uint64_t file_size_ = 0;
+  InputFile file_;
   bool has_checksums_ = false;
   std::map<std::string, Entry> entries_;
 };

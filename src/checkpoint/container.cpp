@@ -1,62 +1,20 @@
 #include "temper/checkpoint/container.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <map>
 
 #include "checkpoint/archive.h"
 #include "checkpoint/container_writer.h"
+#include "checkpoint/file_io.h"
 #include "checkpoint/file_reader.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/pickle_writer.h"
+#include "checkpoint/plain_tensor.h"
 #include "checkpoint/unpickler.h"
 #include "temper/core/error.h"
 #include "temper/core/file.h"
 
 namespace temper {
 namespace {
-
-class OutputFile {
- public:
-  // `shown` is the name for errors: the file that the user knows.
-  OutputFile(const std::filesystem::path& path, std::string shown)
-      : shown_(std::move(shown)),
-        fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-    if (fd_ < 0) {
-      throw_errno(concat("cannot write ", shown_));
-    }
-  }
-  ~OutputFile() { ::close(fd_); }
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-
-  void write(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
-      if (count < 0) {
-        if (errno == EINTR) {
-          continue;
-        }
-        throw_errno(concat("cannot write ", shown_));
-      }
-      bytes.remove_prefix(static_cast<std::size_t>(count));
-    }
-  }
-
- private:
-  std::string shown_;
-  int fd_;
-};
-
-at::Tensor to_plain_cpu(const at::Tensor& tensor) {
-  return tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
-}
-
-std::string_view bytes_of(const at::Tensor& plain) {
-  return {static_cast<const char*>(plain.const_data_ptr()), plain.nbytes()};
-}
 
 void write_archive(const Value& value, const ArchiveWriter::Output& output) {
   const Pickle pickle = make_pickle(value);

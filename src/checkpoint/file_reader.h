@@ -8,6 +8,7 @@
 #include <string>
 
 #include "checkpoint/archive.h"
+#include "temper/checkpoint/value.h"
 #include "temper/core/error.h"
 
 namespace temper {

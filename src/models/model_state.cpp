@@ -41,6 +41,51 @@ void append(const torch::nn::Module& module, const std::string& prefix, StateDic
   }
 }
 
+// How a file and a module differ.
+struct Differences {
+  std::size_t fitting = 0;
+  std::vector<std::string> missing{};
+  std::vector<std::string> unexpected{};
+  std::vector<std::string> misshapen{};  // with both shapes
+  std::vector<std::string> resized{};    // the names among them whose first size alone differs
+  std::vector<std::string> mistyped{};   // with both types
+
+  void compare(const std::string& name, const at::Tensor& given, const at::Tensor& own) {
+    if (own.sizes() != given.sizes()) {
+      misshapen.push_back(concat(name, " ", shape_text(given), " instead of ", shape_text(own)));
+      if (own.dim() > 0 && own.dim() == given.dim() &&
+          own.sizes().slice(1) == given.sizes().slice(1)) {
+        resized.push_back(name);
+      }
+    } else if (own.is_floating_point() && !given.is_floating_point()) {
+      mistyped.push_back(concat(name, " ", c10::toString(given.scalar_type()), " instead of ",
+                                c10::toString(own.scalar_type())));
+    } else {
+      ++fitting;
+    }
+  }
+
+  void throw_if_any(const std::string& source, std::size_t count) const {
+    std::string problems;
+    add_problem(problems, "missing", missing);
+    add_problem(problems, "unexpected", unexpected);
+    add_problem(problems, "of another shape", misshapen);
+    add_problem(problems, "of another type", mistyped);
+    if (problems.empty()) {
+      return;
+    }
+    const bool only_resized = missing.empty() && unexpected.empty() && mistyped.empty() &&
+                              resized.size() == misshapen.size();
+    throw StateMismatch(concat(source, ": the weights do not fit the model (", fitting, " of ",
+                               count, " tensors do):", problems),
+                        only_resized ? resized : std::vector<std::string>());
+  }
+};
+
+bool is_batch_counter(const std::string& name) {
+  return name == "num_batches_tracked" || name.ends_with(".num_batches_tracked");
+}
+
 }  // namespace
 
 StateDict state_dict(const torch::nn::Module& module) {
@@ -49,45 +94,53 @@ StateDict state_dict(const torch::nn::Module& module) {
   return out;
 }
 
-void load_state_dict(torch::nn::Module& module, const StateDict& state, const std::string& source) {
+bool is_within(std::string_view name, std::string_view part) {
+  return name.starts_with(part) && (name.size() == part.size() || name[part.size()] == '.');
+}
+
+LoadedState load_state_dict(torch::nn::Module& module, const StateDict& state,
+                            const std::string& source, const std::vector<std::string>& ignored) {
+  const auto is_ignored = [&](const std::string& name) {
+    return std::ranges::any_of(ignored, [&](const auto& part) { return is_within(name, part); });
+  };
+  LoadedState loaded;
   std::map<std::string, at::Tensor> own;
   for (const auto& [name, tensor] : state_dict(module)) {
-    own.emplace(name, tensor);
+    ++loaded.total;
+    if (is_ignored(name)) {
+      loaded.ignored.push_back(name);
+    } else {
+      own.emplace(name, tensor);
+    }
   }
-  std::vector<std::string> unexpected;
-  std::vector<std::string> misshapen;
   std::map<std::string, at::Tensor> given;
+  Differences differences;
   for (const auto& [name, tensor] : state) {
+    if (is_ignored(name)) {
+      continue;
+    }
+    given.emplace(name, tensor);
     const auto found = own.find(name);
     if (found == own.end()) {
-      unexpected.push_back(name);
-    } else if (found->second.sizes() != tensor.sizes()) {
-      misshapen.push_back(
-          concat(name, " ", shape_text(tensor), " instead of ", shape_text(found->second)));
+      differences.unexpected.push_back(name);
     } else {
-      given.emplace(name, tensor);
+      differences.compare(name, tensor, found->second);
     }
   }
-  std::vector<std::string> missing;
   for (const auto& [name, tensor] : own) {
-    const bool present =
-        std::ranges::any_of(state, [&](const auto& item) { return item.first == name; });
-    if (!present) {
-      missing.push_back(name);
+    if (!given.contains(name) && !is_batch_counter(name)) {
+      differences.missing.push_back(name);
     }
   }
-  std::string problems;
-  add_problem(problems, "missing", missing);
-  add_problem(problems, "unexpected", unexpected);
-  add_problem(problems, "of another shape", misshapen);
-  if (!problems.empty()) {
-    throw ConfigError(concat(source, ": the weights do not fit the model (", given.size(), " of ",
-                             own.size(), " tensors do):", problems));
-  }
+  differences.throw_if_any(source, own.size());
   const at::NoGradGuard no_grad;
   for (auto& [name, tensor] : own) {
-    tensor.copy_(given.at(name));
+    if (const auto found = given.find(name); found != given.end()) {
+      tensor.copy_(found->second);
+      ++loaded.taken;
+    }
   }
+  return loaded;
 }
 
 }  // namespace temper

@@ -74,8 +74,8 @@ class Sgd final : public Optimizer {
     }
   }
 
-  [[nodiscard]] NamedTensors state() const override {
-    NamedTensors out;
+  [[nodiscard]] StateDict state() const override {
+    StateDict out;
     for (std::size_t i = 0; i < momentum_.size(); ++i) {
       out.emplace_back("momentum/" + parameters_[i].name, momentum_[i]);
     }
@@ -115,8 +115,8 @@ class AdamW final : public Optimizer {
     }
   }
 
-  [[nodiscard]] NamedTensors state() const override {
-    NamedTensors out;
+  [[nodiscard]] StateDict state() const override {
+    StateDict out;
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       out.emplace_back("first_moment/" + parameters_[i].name, first_[i]);
       out.emplace_back("second_moment/" + parameters_[i].name, second_[i]);
@@ -135,9 +135,9 @@ class AdamW final : public Optimizer {
 
 }  // namespace
 
-void Optimizer::load_state(const NamedTensors& state) {
+void Optimizer::load_state(const StateDict& state) {
   const at::NoGradGuard no_grad;
-  const NamedTensors own = this->state();
+  const StateDict own = this->state();
   if (own.size() != state.size()) {
     throw ConfigError(concat("the optimizer state holds ", state.size(),
                              " tensors, this optimizer has ", own.size(),

@@ -1,25 +1,21 @@
 #pragma once
 // Named weights, from any file that holds them.
 
-#include <ATen/core/Tensor.h>
-
 #include <filesystem>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "temper/checkpoint/value.h"
+#include "temper/core/state_dict.h"
 
 namespace temper {
 
-// Parameters and buffers by name, in the order of the file or the module.
-using StateDict = std::vector<std::pair<std::string, at::Tensor>>;
-
-// The weights of a Temper checkpoint (`model`, or `average` on request) or of a PyTorch file:
-// a plain dict of tensors, or one under "state_dict" or "model". A "module." that all names begin
-// with, left by a Python wrapper for several devices, is taken off. Tensors are on the CPU. Throws
-// DataError with file and reason.
 enum class WeightSet { kModel, kAverage };
+
+// The weights of a Temper checkpoint (`model`, or `average` on request), of a PyTorch file or of a
+// safetensors file; which one it is shows in its content, not in its name. A PyTorch file holds a
+// dict of tensors at the top, or under "state_dict", "model" or "model_state_dict", or under one of
+// them in another. "module." and "_orig_mod." that all names begin with, left by Python's wrappers
+// for several devices and for compilation, are taken off. Tensors are on the CPU. Throws DataError
+// with file and reason, SystemError for a missing file.
 [[nodiscard]] StateDict read_state_dict(const std::filesystem::path& path,
                                         WeightSet weights = WeightSet::kModel);
 

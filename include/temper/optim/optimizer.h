@@ -6,8 +6,9 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
+
+#include "temper/core/state_dict.h"
 
 namespace temper {
 
@@ -16,8 +17,6 @@ struct NamedParameter {
   at::Tensor tensor{};
   bool decays = true;  // whether weight decay applies
 };
-
-using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 class Optimizer {
  public:
@@ -29,10 +28,10 @@ class Optimizer {
   virtual void step(double learning_rate, const at::Tensor& skip) = 0;
 
   // State by "<kind>/<parameter name>", the tensors themselves.
-  [[nodiscard]] virtual NamedTensors state() const = 0;
+  [[nodiscard]] virtual StateDict state() const = 0;
   // Copies state into place. Throws ConfigError when a name is missing, unknown or has another
   // shape.
-  void load_state(const NamedTensors& state);
+  void load_state(const StateDict& state);
 };
 
 // v = momentum v + (g + weight_decay w); w -= learning_rate v (Nesterov: g + momentum v), as

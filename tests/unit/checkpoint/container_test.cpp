@@ -6,7 +6,6 @@
 
 #include "support/scratch_folder.h"
 #include "temper/checkpoint/pytorch_file.h"
-#include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
 #include "unit/checkpoint/sample_checkpoint.h"
 
@@ -95,25 +94,6 @@ TEST(Container, AFileOfPyTorchIsNotACheckpoint) {
       std::filesystem::path(TEMPER_SOURCE_DIR) / "tests/unit/checkpoint/data/module_prefix.pt";
   EXPECT_THAT(message_of([&] { static_cast<void>(read_checkpoint(file)); }),
               testing::AllOf(HasSubstr("module_prefix.pt"), HasSubstr("no manifest.json")));
-}
-
-TEST(StateDict, ReadsTheModelOfACheckpoint) {
-  const ScratchFolder folder;
-  write_checkpoint(folder / "a.pt", sample_checkpoint());
-  const StateDict state = read_state_dict(folder / "a.pt");
-  EXPECT_TRUE(identical(to_dict(state), sample_checkpoint().as_dict().at("model")));
-  EXPECT_THAT(
-      message_of([&] { static_cast<void>(read_state_dict(folder / "a.pt", WeightSet::kAverage)); }),
-      HasSubstr("no weights under 'average'"));
-}
-
-TEST(StateDict, TakesTheWrapperPrefixOff) {
-  const StateDict state = read_state_dict(std::filesystem::path(TEMPER_SOURCE_DIR) /
-                                          "tests/unit/checkpoint/data/module_prefix.pt");
-  ASSERT_EQ(state.size(), 2U);
-  EXPECT_EQ(state[0].first, "weight");
-  EXPECT_TRUE(at::equal(state[0].second, at::arange(6, at::kFloat).reshape({2, 3})));
-  EXPECT_EQ(state[1].first, "bias");
 }
 
 }  // namespace

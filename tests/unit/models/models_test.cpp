@@ -127,5 +127,95 @@ TEST(ModelState, LoadsStrictlyAndNamesWhatDiffers) {
   }
 }
 
+// Of digits_cnn, every element `value`.
+StateDict filled_state(const Classifier& model, double value) {
+  StateDict state;
+  for (const auto& [name, tensor] : state_dict(model)) {
+    state.emplace_back(name, at::full_like(tensor, value));
+  }
+  return state;
+}
+
+std::string mismatch_of(Classifier& model, const StateDict& state,
+                        std::vector<std::string>* resized = nullptr) {
+  try {
+    load_state_dict(model, state, "a.pt");
+  } catch (const StateMismatch& mismatch) {
+    if (resized != nullptr) {
+      *resized = mismatch.resized();
+    }
+    return mismatch.what();
+  }
+  return "no mismatch";
+}
+
+TEST(ModelState, PartsAreWholeComponents) {
+  EXPECT_TRUE(is_within("fc", "fc"));
+  EXPECT_TRUE(is_within("fc.weight", "fc"));
+  EXPECT_TRUE(is_within("layer1.0.bn1.bias", "layer1.0"));
+  EXPECT_FALSE(is_within("fc2.weight", "fc"));
+  EXPECT_FALSE(is_within("f", "fc"));
+  EXPECT_FALSE(is_within("head.fc.weight", "fc"));
+}
+
+TEST(ModelState, IgnoredPartsStayAsTheyWere) {
+  const auto model = make("digits_cnn", {.classes = 3, .channels = 1, .image_size = 8});
+  StateDict state = filled_state(*make("digits_cnn", {.channels = 1, .image_size = 8}), 2);
+  state.emplace_back("fc2.extra", at::ones({1}));
+  const at::Tensor before = model->named_parameters()["fc2.weight"].detach().clone();
+  const LoadedState loaded = load_state_dict(*model, state, "a.pt", {"fc2"});
+  EXPECT_EQ(loaded.ignored, (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
+  EXPECT_EQ(loaded.total, state_dict(*model).size());
+  EXPECT_EQ(loaded.taken, loaded.total - 2);
+  EXPECT_TRUE(at::equal(model->named_parameters()["fc2.weight"], before));
+  EXPECT_EQ(model->named_parameters()["fc1.weight"].min().item<double>(), 2);
+}
+
+TEST(ModelState, TypesAreConvertedButIntegersAreNoWeights) {
+  const auto model = make("digits_cnn", {.channels = 1, .image_size = 8});
+  for (const auto type : {at::kHalf, at::kBFloat16, at::kDouble}) {
+    StateDict state = filled_state(*model, 0.5);
+    for (auto& [name, tensor] : state) {
+      tensor = tensor.to(type);  // the counters of batch norm too, as some scripts do
+    }
+    model->named_parameters()["fc1.weight"].detach().zero_();
+    load_state_dict(*model, state, "a.pt");
+    EXPECT_EQ(model->named_parameters()["fc1.weight"].scalar_type(), at::kFloat);
+    EXPECT_EQ(model->named_parameters()["fc1.weight"].min().item<double>(), 0.5);
+  }
+  StateDict state = filled_state(*model, 3);
+  state[0].second = state[0].second.to(at::kLong);
+  EXPECT_NE(
+      mismatch_of(*model, state).find("1 of another type: conv1.weight Long instead of Float"),
+      std::string::npos);
+  EXPECT_EQ(model->named_parameters()["fc1.weight"].min().item<double>(), 0.5)
+      << "a refused state must change nothing";
+}
+
+TEST(ModelState, BatchCountersMayBeMissing) {
+  const auto model = make("digits_cnn", {.channels = 1, .image_size = 8});
+  StateDict state = filled_state(*model, 2);
+  std::erase_if(state, [](const auto& e) { return e.first.ends_with(".num_batches_tracked"); });
+  const LoadedState loaded = load_state_dict(*model, state, "a.pt");
+  EXPECT_EQ(loaded.taken, state.size());
+  EXPECT_LT(loaded.taken, loaded.total);
+  EXPECT_TRUE(loaded.ignored.empty());
+}
+
+TEST(ModelState, TellsAnotherNumberOfClassesFromOtherDifferences) {
+  const auto model = make("digits_cnn", {.classes = 3, .channels = 1, .image_size = 8});
+  StateDict state = filled_state(*make("digits_cnn", {.channels = 1, .image_size = 8}), 2);
+  std::vector<std::string> resized;
+  EXPECT_NE(mismatch_of(*model, state, &resized).find("2 of another shape"), std::string::npos);
+  EXPECT_EQ(resized, (std::vector<std::string>{"fc2.weight", "fc2.bias"}));
+  state.emplace_back("other", at::ones({1}));
+  static_cast<void>(mismatch_of(*model, state, &resized));
+  EXPECT_TRUE(resized.empty());
+  state.pop_back();
+  state[0].second = at::ones({16, 1, 5, 5});
+  static_cast<void>(mismatch_of(*model, state, &resized));
+  EXPECT_TRUE(resized.empty());
+}
+
 }  // namespace
 }  // namespace temper

@@ -103,7 +103,7 @@ TEST(Optimizers, StateGoesByName) {
   const auto optimizer = make_sgd(parameters, {});
   set_gradients(parameters, 0);
   optimizer->step(0.1, kApply);
-  NamedTensors saved;
+  StateDict saved;
   for (const auto& [name, tensor] : optimizer->state()) {
     saved.emplace(saved.begin(), name, tensor.clone());  // in another order
   }
