@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Builds and runs the benchmarks beside their peers, in turns on this machine, and prints their tables.
+# The results stand in build/release/benchmarks/<name>.json.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: scripts/bench.sh [--check] [--repetitions N] [startup] [overlap]
+
+  startup    command to the first update and memory a rank, beside PyTorch DDP under torchrun
+  overlap    share of the gradient reduction that the backward pass hides: ResNet-50, two ranks, Gloo
+  default    all of them
+
+  --check            exit with 1 when a bar does not hold (benchmarks/bars.py)
+  --repetitions N    turns of each side; default 5 (overlap: three times as many)
+TEXT
+}
+
+check=false
+repetitions=5
+chosen=()
+while (($# > 0)); do
+  case $1 in
+    --check) check=true ;;
+    --repetitions)
+      [[ ${2:-} =~ ^[1-9][0-9]*$ ]] || { usage >&2; exit 2; }
+      repetitions=$2
+      shift
+      ;;
+    startup | overlap) chosen+=("$1") ;;
+    --help | -h) usage; exit 0 ;;
+    *) usage >&2; exit 2 ;;
+  esac
+  shift
+done
+((${#chosen[@]} > 0)) || chosen=(startup overlap)
+
+build=build/release
+python=.deps/venv/bin/python
+results=$build/benchmarks
+
+scripts/setup.sh --tests
+cmake --preset release -DTEMPER_BUILD_BENCHMARKS=ON > /dev/null
+cmake --build --preset release --target trainer datatool overlap_benchmark
+mkdir -p "$results"
+
+bench_startup() {
+  "$python" benchmarks/startup/startup.py --apps "$build/apps" --repetitions "$repetitions" --json "$1"
+}
+
+bench_overlap() {
+  "$build/benchmarks/overlap/overlap_benchmark" --repetitions $((3 * repetitions)) --json "$1"
+}
+
+files=()
+for name in "${chosen[@]}"; do
+  printf '\n==== %s\n' "$name"
+  rm -f "$results/$name.json"
+  "bench_$name" "$results/$name.json"
+  files+=("$results/$name.json")
+done
+if $check; then
+  printf '\n==== bars\n'
+  "$python" benchmarks/bars.py "${files[@]}"
+fi

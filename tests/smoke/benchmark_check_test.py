@@ -1,0 +1,78 @@
+"""The benchmarks' judgement on canned numbers: a bar that does not hold, or has no number, ends with status 1."""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(SOURCE / "benchmarks/startup"))
+import startup
+
+
+def runs(seconds, rss, pss=1.0):
+    return [{"seconds": s, "rss": r, "pss": pss} for s, r in zip(seconds, rss)]
+
+
+def result(temper, python):
+    return startup.result_of({"temper": temper, "python": python}, {"cpus": 2, "load_before": 0})
+
+
+class Bars(unittest.TestCase):
+    def check(self, *results):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for number, one in enumerate(results):
+                paths.append(pathlib.Path(folder) / f"{number}.json")
+                paths[-1].write_text(json.dumps(one))
+            return subprocess.run([sys.executable, SOURCE / "benchmarks/bars.py", *paths], text=True,
+                                  capture_output=True, timeout=60)
+
+    def test_hold(self):
+        done = self.check(result(runs([1.0, 1.1, 9.0], [150] * 3), runs([6.0, 5.6, 5.7], [600] * 3)))
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_too_late(self):
+        done = self.check(result(runs([1.2] * 3, [150] * 3), runs([5.9] * 3, [600] * 3)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("BROKEN  first update", done.stdout)
+        self.assertIn("holds   resident", done.stdout)
+
+    def test_too_large(self):
+        done = self.check(result(runs([1.0] * 3, [211] * 3), runs([9.0] * 3, [600] * 3)))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("BROKEN  resident", done.stdout)
+
+    def test_one_broken_result_among_good_ones(self):
+        good = result(runs([1.0], [100]), runs([9.0], [600]))
+        broken = result(runs([1.0], [100]), runs([4.0], [600]))
+        self.assertEqual(self.check(broken, good).returncode, 1)
+
+    def test_missing_numbers_and_unknown_names(self):
+        for broken in ({"benchmark": "startup", "ratios": {"sooner": 9.0}}, {"benchmark": "startup"},
+                       {"benchmark": "startup", "ratios": {"sooner": 9.0, "rss": float("nan")}},
+                       {"benchmark": "start", "ratios": {"sooner": 9.0, "rss": 0.1}}):
+            self.assertEqual(self.check(broken).returncode, 1, broken)
+        self.assertNotEqual(self.check().returncode, 0)
+
+
+class Moment(unittest.TestCase):
+    def first_update(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            log = pathlib.Path(folder) / "metrics.jsonl"
+            if text is not None:
+                log.write_text(text)
+            return startup.first_update(log)
+
+    def test_is_the_first_complete_record_of_an_update(self):
+        started = '{"kind":"event","what":"started","update":0}\n'
+        record = '{"kind":"train","update":1}'
+        self.assertFalse(self.first_update(None))
+        self.assertFalse(self.first_update(started))
+        self.assertFalse(self.first_update(started + record))
+        self.assertTrue(self.first_update(started + record + "\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
