@@ -65,10 +65,11 @@ at::Tensor uniform_by_tensor_operations(const RandomStream& stream, const at::Te
   const std::vector<std::int64_t> shape{samples.numel(), blocks};
   const std::int64_t first = (std::int64_t{static_cast<std::uint8_t>(stream.purpose)} << 24) |
                              (std::int64_t{stream.layer} << 16) | stream.step;
-  std::vector<at::Tensor> c{at::empty(shape, words).fill_(first),
-                            at::empty(shape, words).fill_(std::int64_t{stream.index}),
-                            samples.to(options.device(), at::kLong).unsqueeze(1).expand(shape),
-                            at::arange(blocks, words).expand(shape)};
+  std::vector<at::Tensor> c{
+      at::empty(shape, words).fill_(first),
+      at::empty(shape, words).fill_(std::int64_t{stream.index}),
+      samples.to(options.device(), at::kLong, /*non_blocking=*/true).unsqueeze(1).expand(shape),
+      at::arange(blocks, words).expand(shape)};
   std::uint32_t key0 = static_cast<std::uint32_t>(stream.seed);
   std::uint32_t key1 = static_cast<std::uint32_t>(stream.seed >> 32);
   for (int round = 0; round < 10; ++round) {

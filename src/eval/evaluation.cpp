@@ -107,15 +107,19 @@ ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
   // The tensors below only read; from_blob takes no const pointer.
   auto* data = const_cast<std::byte*>(batch.pixels.data());  // NOLINT
   const at::Tensor host = at::from_blob(data, shape, bytes ? at::kByte : at::kFloat);
-  const at::Tensor pixels = host.to(placement.device).permute({0, 3, 1, 2});
-  at::Tensor images = pixels.to(
-      placement.dtype, /*non_blocking=*/false, /*copy=*/true,
-      placement.device.is_cuda() ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
+  // From pinned memory the host does not wait for the device.
+  const bool cuda = placement.device.is_cuda();
+  const auto move = [&](const at::Tensor& tensor) {
+    return cuda ? tensor.pin_memory().to(placement.device, tensor.scalar_type(), true) : tensor;
+  };
+  const at::Tensor pixels = move(host).permute({0, 3, 1, 2});
+  at::Tensor images =
+      pixels.to(placement.dtype, /*non_blocking=*/false, /*copy=*/true,
+                cuda ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous);
   if (bytes) {
     images.div_(255);
   }
-  return {images, at::tensor(batch.labels, at::kLong).to(placement.device),
-          at::tensor(batch.samples, at::kLong)};
+  return {images, move(at::tensor(batch.labels, at::kLong)), at::tensor(batch.samples, at::kLong)};
 }
 
 EvaluationResult evaluate(Classifier& model, Loader& loader,

@@ -15,6 +15,7 @@
 
 #include "temper/core/error.h"
 #include "temper/core/file.h"
+#include "temper/dist/device.h"
 
 extern char** environ;  // NOLINT
 
@@ -112,7 +113,7 @@ void expect_ranks_pass(const std::string& name, int world_size) {
   }
 }
 
-int run_as_rank(const RankCases& cases) {
+int run_as_rank(const RankCases& cases, Backend backend) {
   const std::string name = variable("TEMPER_TEST_CASE");
   if (name.empty()) {
     return -1;
@@ -123,9 +124,14 @@ int run_as_rank(const RankCases& cases) {
     const int world_size = std::stoi(variable("TEMPER_TEST_WORLD"));
     const auto port = static_cast<std::uint16_t>(std::stoi(variable("TEMPER_TEST_PORT")));
     Store store = Store::connect("127.0.0.1", port, std::chrono::seconds(30));
+    if (backend == Backend::kNccl) {
+      bind_gpu(rank);
+    }
     const auto collectives = std::make_shared<CollectiveLog>();
     const auto communicator = make_communicator(&store, {.rank = rank,
                                                          .world_size = world_size,
+                                                         .backend = backend,
+                                                         .device_index = rank,
                                                          .timeout = std::chrono::seconds(30),
                                                          .observer = collectives});
     RankWorld world{.rank = rank,

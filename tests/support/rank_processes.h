@@ -41,6 +41,7 @@ struct RankResult {
 void expect_ranks_pass(const std::string& name, int world_size);
 
 // For main: runs the case when this process is a rank and returns its exit status, otherwise -1.
-[[nodiscard]] int run_as_rank(const RankCases& cases);
+// With NCCL each rank has the GPU of its number.
+[[nodiscard]] int run_as_rank(const RankCases& cases, Backend backend = Backend::kGloo);
 
 }  // namespace temper::testing_support

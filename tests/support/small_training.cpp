@@ -43,7 +43,7 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
   const RandomDataset validation(29);
   const auto model = make_reference_net(options.net);
   initialize(*model, options.seed);
-  model->to(at::kDouble);
+  model->to(options.placement.device, options.placement.dtype);
   if (options.synchronized_batch_norm) {
     model->synchronize_batch_norm(reduction_of(communicator));
   }
@@ -69,7 +69,7 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
       .threads = options.loader_threads, .seed = options.seed, .image_size = 8};
   Loader loader(train, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}), loading);
   Loader validation_loader(validation, Transform(), loading);
-  const Placement placement{.dtype = at::kDouble};
+  const Placement& placement = options.placement;
   const auto reducer =
       make_gradient_reducer(parameters, communicator, {.overlap = options.overlap});
   SinkList sink;
@@ -101,7 +101,8 @@ TrainingResult run_small_training(Communicator& communicator, const SmallTrainin
                         .state = {},
                         .validation = validate()};
   for (const auto& [name, tensor] : state_dict(*model)) {
-    result.state.emplace_back(name, tensor.detach().clone());
+    result.state.emplace_back(name,
+                              tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
   return result;
 }

@@ -1,6 +1,6 @@
 #pragma once
-// A whole training in double on a small net and data made from keyed random numbers, through the
-// real loader, sampler, reducer and trainer.
+// A whole training, in double unless asked otherwise, on a small net and data made from keyed
+// random numbers, through the real loader, sampler, reducer and trainer.
 
 #include <filesystem>
 #include <functional>
@@ -49,6 +49,7 @@ struct SmallTraining {
   int attack_steps = 3;
   StatisticsMode attack_statistics = StatisticsMode::kRunning;
   std::uint64_t seed = 11;
+  Placement placement{.dtype = at::kDouble};
   std::function<StopReason()> stop_requested{};
   std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };
@@ -56,7 +57,7 @@ struct SmallTraining {
 struct TrainingResult {
   StopReason stop = StopReason::kFinished;
   std::int64_t updates = 0;
-  StateDict state{};  // copies, parameters and buffers
+  StateDict state{};  // copies on the CPU, parameters and buffers
   EvaluationResult validation{};
 };
 
