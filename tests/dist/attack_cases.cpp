@@ -126,26 +126,6 @@ void two_forwards_one_backward(RankWorld& world) {
   }
 }
 
-// One sample a rank: legal when synchronised, since the count over all ranks is two.
-void one_value_a_rank(RankWorld& world) {
-  auto layer = std::make_shared<BatchNorm>(3);
-  layer->to(at::kDouble);
-  layer->synchronize(reduction_of(world.communicator));
-  const at::Tensor whole = normal_tensor({.seed = 4}, at::arange(2), {3}, at::kDouble);
-  const at::Tensor target = normal_tensor({.seed = 5}, at::arange(2), {3}, at::kDouble);
-  at::Tensor own = whole.narrow(0, world.rank, 1).clone().requires_grad_(true);
-  const at::Tensor output = layer->forward(own);
-  (output * target.narrow(0, world.rank, 1)).sum().backward();
-  at::Tensor together = whole.clone().requires_grad_(true);
-  const at::Tensor expected = at::batch_norm(together, {}, {}, {}, {}, true, 0.1, 1e-5, false);
-  (expected * target).sum().backward();
-  require_equal_states({{"output", output.detach()}, {"gradient", own.grad()}},
-                       {{"output", expected.detach().narrow(0, world.rank, 1)},
-                        {"gradient", together.grad().narrow(0, world.rank, 1)}},
-                       1e-10);
-}
-
-TEST(SyncBatchNorm, TakesOneValueARank) { expect_ranks_pass("one_value", 2); }
 TEST(Attack, LeavesNoTraceOnAnyRank) { expect_ranks_pass("attack_trace", 2); }
 TEST(Attack, WithBatchStatisticsHasAFixedNumberOfCollectives) {
   expect_ranks_pass("attack_collectives", 2);
@@ -157,7 +137,6 @@ TEST(BatchNorm, TwoForwardsAndOneBackwardAreSafe) { expect_ranks_pass("two_forwa
 void add_attack_cases(RankCases& cases) {
   cases["attack_trace"] = attack_leaves_no_trace;
   cases["attack_collectives"] = synchronized_attack_has_a_fixed_number_of_collectives;
-  cases["one_value"] = one_value_a_rank;
   cases["two_forwards"] = two_forwards_one_backward;
 }
 

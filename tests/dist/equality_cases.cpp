@@ -1,4 +1,4 @@
-// Several processes equal one: acceptance cases 1, 3 and 4 of the distributed semantics.
+// Several processes equal one: acceptance cases 1 and 3 of the distributed semantics.
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -179,36 +179,6 @@ void overlapping_equals_plain_reduction(RankWorld& world) {
   require_equal_states(overlapping.state, plain.state, 1e-12);
 }
 
-// Every sample once, for any batch size, also when a rank has none.
-void evaluation_counts_each_sample_once(RankWorld& world) {
-  const auto model = make_reference_net("cnn");
-  initialize(*model, 3);
-  model->to(at::kDouble);
-  const ThreatModel threat_model{.epsilon = 0.05};
-  const auto attack =
-      std::make_shared<PgdAttack>(threat_model, PgdOptions{.steps = 2, .step_size = 0.03});
-  const auto count = [&](std::size_t samples, std::uint64_t batch_size,
-                         Communicator& communicator) {
-    const RandomDataset data(samples);
-    Loader loader(data, Transform(), {.threads = 2, .image_size = 8});
-    return evaluate(
-        *model, loader, {{"pgd", threat_model, attack}}, communicator,
-        {.dataset_size = samples, .batch_size = batch_size, .placement = {.dtype = at::kDouble}});
-  };
-  for (const std::size_t samples : {std::size_t{1}, std::size_t{101}}) {
-    const auto reference = alone();
-    const EvaluationResult expected = count(samples, 101, *reference);
-    for (const std::uint64_t batch_size : {1, 7, 64}) {
-      const EvaluationResult result = count(samples, batch_size, world.communicator);
-      require(result.samples == static_cast<std::int64_t>(samples), "counted ", result.samples,
-              " of ", samples);
-      require(result.clean_correct == expected.clean_correct, "clean count differs");
-      require(result.attacks[0].robust_correct == expected.attacks[0].robust_correct,
-              "robust count differs");
-    }
-  }
-}
-
 const std::map<std::string, SmallTraining>& equality_settings() {
   static const std::map<std::string, SmallTraining> settings{
       {"trades", {.method = "trades"}},
@@ -251,7 +221,6 @@ TEST(Replicas, AreBitIdentical) { expect_ranks_pass("replicas", 2); }
 TEST(Replicas, StopTogetherWhenOneIsAsked) { expect_ranks_pass("one_stops", 2); }
 TEST(Runs, AreBitIdenticalForAnyNumberOfLoaderThreads) { expect_ranks_pass("runs", 2); }
 TEST(GradientReducer, OverlappingEqualsPlain) { expect_ranks_pass("reducers", 2); }
-TEST(Evaluation, CountsEachSampleOnce) { expect_ranks_pass("evaluation", 2); }
 
 }  // namespace
 
@@ -268,7 +237,6 @@ void add_equality_cases(RankCases& cases) {
   cases["one_stops"] = one_rank_stops_all;
   cases["runs"] = runs_are_bit_identical;
   cases["reducers"] = overlapping_equals_plain_reduction;
-  cases["evaluation"] = evaluation_counts_each_sample_once;
 }
 
 }  // namespace temper::testing_support
