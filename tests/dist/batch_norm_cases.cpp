@@ -241,13 +241,18 @@ void mode_changes(RankWorld& world) {
   const at::Tensor old_var = var.clone();
   at::Tensor loss = at::zeros({}, at::kDouble);
   at::Tensor expected_loss = at::zeros({}, at::kDouble);
+  std::vector<at::Tensor> inputs;
+  std::vector<at::Tensor> whole_inputs;
   const std::size_t before = world.collectives.size();
   for (std::size_t i = 0; i < modes.size(); ++i) {
-    const at::Tensor whole = random_whole(setting, static_cast<std::uint8_t>(i));
+    const at::Tensor whole =
+        random_whole(setting, static_cast<std::uint8_t>(i)).set_requires_grad(true);
+    whole_inputs.push_back(whole);
+    inputs.push_back(own(whole).detach().clone().set_requires_grad(true));
     layer->set_mode(modes[i]);
     i % 2 == 0 ? layer->train() : layer->eval();
     require(layer->mode() == modes[i], "train() changed the mode");
-    loss = loss + layer->forward(own(whole)).pow(3).sum();
+    loss = loss + layer->forward(inputs.back()).pow(3).sum();
     // A running forward sees the statistics of the last commit, not the pending ones.
     const bool running = modes[i] == kRunning;
     const at::Tensor none;
@@ -263,6 +268,11 @@ void mode_changes(RankWorld& world) {
   expected_loss.backward();
   require(world.collectives.size() - before == 6, "issued ", world.collectives.size() - before,
           " collectives");
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    require_equal_states({{concat("gradient of input ", i), inputs[i].grad()}},
+                         {{concat("gradient of input ", i), own(whole_inputs[i].grad())}},
+                         kTolerance);
+  }
   require_equal_states({{"gradient of the weight", sum_over_ranks(world, layer->weight.grad())},
                         {"running mean", layer->running_mean},
                         {"running variance", layer->running_var}},
