@@ -74,7 +74,7 @@ class ArchiveReader {
   [[nodiscard]] Directory locate_directory() const;
   void read_directory(const Directory& directory);
 
-  InputFile file_;
+  FileReader file_;
   bool has_checksums_ = false;
   std::map<std::string, Entry> entries_;
 };

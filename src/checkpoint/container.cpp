@@ -49,7 +49,7 @@ void write_checkpoint_observed(const std::filesystem::path& path, const Value& v
                                const std::function<void(std::uint64_t written)>& after_write) {
   with_file_name(path, [&] {
     replace_file_atomically(path, [&](const std::filesystem::path& temporary) {
-      OutputFile file(temporary, path.string());
+      FileWriter file(temporary, path.string());
       std::uint64_t written = 0;
       write_archive(value, [&](std::string_view bytes) {
         file.write(bytes);

@@ -10,7 +10,7 @@
 
 namespace temper {
 
-InputFile::InputFile(const std::filesystem::path& path)
+FileReader::FileReader(const std::filesystem::path& path)
     : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (fd_ < 0) {
     throw_errno(concat("cannot open ", path.string()));
@@ -30,15 +30,15 @@ InputFile::InputFile(const std::filesystem::path& path)
   }
 }
 
-InputFile::~InputFile() { ::close(fd_); }
+FileReader::~FileReader() { ::close(fd_); }
 
-void InputFile::require_inside(std::uint64_t offset, std::uint64_t size) const {
+void FileReader::require_inside(std::uint64_t offset, std::uint64_t size) const {
   if (offset > size_ || size > size_ - offset) {
     throw DataError("it points beyond its own end: it is truncated or damaged");
   }
 }
 
-void InputFile::read_at(std::uint64_t offset, void* out, std::uint64_t size) const {
+void FileReader::read_at(std::uint64_t offset, void* out, std::uint64_t size) const {
   require_inside(offset, size);
   auto* bytes = static_cast<char*>(out);
   while (size > 0) {
@@ -58,14 +58,14 @@ void InputFile::read_at(std::uint64_t offset, void* out, std::uint64_t size) con
   }
 }
 
-std::string InputFile::read_at(std::uint64_t offset, std::uint64_t size) const {
+std::string FileReader::read_at(std::uint64_t offset, std::uint64_t size) const {
   require_inside(offset, size);
   std::string bytes(size, '\0');
   read_at(offset, bytes.data(), size);
   return bytes;
 }
 
-OutputFile::OutputFile(const std::filesystem::path& path, std::string shown)
+FileWriter::FileWriter(const std::filesystem::path& path, std::string shown)
     : shown_(std::move(shown)),
       fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
   if (fd_ < 0) {
@@ -73,9 +73,9 @@ OutputFile::OutputFile(const std::filesystem::path& path, std::string shown)
   }
 }
 
-OutputFile::~OutputFile() { ::close(fd_); }
+FileWriter::~FileWriter() { ::close(fd_); }
 
-void OutputFile::write(std::string_view bytes) {
+void FileWriter::write(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t count = ::write(fd_, bytes.data(), bytes.size());
     if (count < 0) {

@@ -9,12 +9,12 @@
 namespace temper {
 
 // Throws SystemError, or DataError with the reason alone, without the file's name.
-class InputFile {
+class FileReader {
  public:
-  explicit InputFile(const std::filesystem::path& path);
-  ~InputFile();
-  InputFile(const InputFile&) = delete;
-  InputFile& operator=(const InputFile&) = delete;
+  explicit FileReader(const std::filesystem::path& path);
+  ~FileReader();
+  FileReader(const FileReader&) = delete;
+  FileReader& operator=(const FileReader&) = delete;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   // Reads exactly `size` bytes; a place beyond the end is a DataError before memory is taken.
@@ -29,13 +29,13 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-class OutputFile {
+class FileWriter {
  public:
   // Makes or empties the file. `shown` is the name for errors: the file that the user knows.
-  OutputFile(const std::filesystem::path& path, std::string shown);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
+  FileWriter(const std::filesystem::path& path, std::string shown);
+  ~FileWriter();
+  FileWriter(const FileWriter&) = delete;
+  FileWriter& operator=(const FileWriter&) = delete;
 
   void write(std::string_view bytes);
 

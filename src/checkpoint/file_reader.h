@@ -8,8 +8,10 @@
 #include <string>
 
 #include "checkpoint/archive.h"
+#include "checkpoint/file_io.h"
 #include "temper/checkpoint/value.h"
 #include "temper/core/error.h"
+#include "temper/core/state_dict.h"
 
 namespace temper {
 
@@ -36,6 +38,9 @@ struct StorageRecord {
 
 // Throws DataError for an archive of another byte order.
 void check_byte_order(const ArchiveReader& archive);
+
+// Reads a safetensors file; an error is the reason alone.
+[[nodiscard]] StateDict read_tensors(const FileReader& file);
 
 // Reads a file of torch.save that has no manifest.
 [[nodiscard]] Value read_plain(const ArchiveReader& archive);

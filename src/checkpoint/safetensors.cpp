@@ -146,6 +146,9 @@ std::vector<Entry> parse_entries(const Json& header, std::uint64_t data_size) {
     if (name == kMetadata) {
       continue;
     }
+    if (name.empty()) {
+      throw DataError("a tensor has no name");
+    }
     try {
       entries.push_back(parse_entry(name, json, data_size));
     } catch (const DataError& error) {
@@ -178,7 +181,7 @@ void check_cover(const std::vector<Entry>& entries, std::uint64_t data_size) {
   }
 }
 
-at::Tensor read_tensor(const InputFile& file, std::uint64_t data_start, const Entry& entry) {
+at::Tensor read_tensor(const FileReader& file, std::uint64_t data_start, const Entry& entry) {
   at::Tensor tensor = at::empty(entry.shape, at::TensorOptions().dtype(entry.type));
   auto* bytes = static_cast<unsigned char*>(tensor.mutable_data_ptr());
   file.read_at(data_start + entry.begin, bytes, entry.end - entry.begin);
@@ -189,7 +192,7 @@ at::Tensor read_tensor(const InputFile& file, std::uint64_t data_start, const En
   return tensor;
 }
 
-std::uint64_t header_length(const InputFile& file) {
+std::uint64_t header_length(const FileReader& file) {
   if (file.size() < kLengthBytes) {
     throw DataError("it is shorter than the length of its header");
   }
@@ -208,8 +211,9 @@ std::uint64_t header_length(const InputFile& file) {
   return length;
 }
 
-StateDict read(const std::filesystem::path& path) {
-  const InputFile file(path);
+}  // namespace
+
+StateDict read_tensors(const FileReader& file) {
   const std::uint64_t length = header_length(file);
   const std::uint64_t data_start = kLengthBytes + length;
   const std::uint64_t data_size = file.size() - data_start;
@@ -222,6 +226,8 @@ StateDict read(const std::filesystem::path& path) {
   }
   return state;
 }
+
+namespace {
 
 const TypeName* find_type(const at::Tensor& tensor) {
   const bool is_plain = tensor.defined() && tensor.layout() == at::kStrided;
@@ -281,7 +287,7 @@ std::string header_text(const StateDict& state) {
 }  // namespace
 
 StateDict read_safetensors(const std::filesystem::path& path) {
-  return with_file_name(path, [&] { return read(path); });
+  return with_file_name(path, [&] { return read_tensors(FileReader(path)); });
 }
 
 void write_safetensors(const std::filesystem::path& path, const StateDict& state) {
@@ -289,7 +295,7 @@ void write_safetensors(const std::filesystem::path& path, const StateDict& state
     const StateDict ordered = in_file_order(state);
     const std::string header = header_text(ordered);
     replace_file_atomically(path, [&](const std::filesystem::path& temporary) {
-      OutputFile file(temporary, path.string());
+      FileWriter file(temporary, path.string());
       file.write(header);
       for (const auto& [name, tensor] : ordered) {
         file.write(bytes_of(to_plain_cpu(tensor)));

@@ -5,7 +5,6 @@
 #include "checkpoint/archive.h"
 #include "checkpoint/file_io.h"
 #include "checkpoint/file_reader.h"
-#include "temper/checkpoint/safetensors.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -82,24 +81,29 @@ bool is_training_checkpoint(const Value& file) {
   return file.holds<ValueDict>() && file.as_dict().contains("format_version");
 }
 
-StateDict read_archive(const std::filesystem::path& path, WeightSet weights) {
+std::string config_of(const ValueDict& checkpoint) {
+  const Value* config = checkpoint.find("config");
+  return config != nullptr ? config->as_string() : "";
+}
+
+WeightFile read_archive(const std::filesystem::path& path, WeightSet weights) {
   const ArchiveReader archive(path);
   const bool is_verified = archive.contains(kManifestRecord);
   const Value file = is_verified ? read_verified(archive) : read_plain(archive);
   if (is_verified && is_training_checkpoint(file)) {
-    return to_state_dict(find_weights(file.as_dict(), weights));
+    const ValueDict& checkpoint = file.as_dict();
+    return {to_state_dict(find_weights(checkpoint, weights)), config_of(checkpoint)};
   }
   if (weights == WeightSet::kAverage) {
     throw DataError("it holds weights alone and no weight average");
   }
-  return to_state_dict(find_weights(file));
+  return {to_state_dict(find_weights(file))};
 }
 
 enum class FileKind { kArchive, kSafetensors };
 
-FileKind recognise(const std::filesystem::path& path) {
+FileKind recognise(const FileReader& file) {
   constexpr std::uint64_t kBytesShown = 40;
-  const InputFile file(path);
   const std::string start = file.read_at(0, std::min(file.size(), kBytesShown));
   constexpr std::size_t kSafetensorsHeader = 8;
   if (start.starts_with("PK")) {
@@ -119,14 +123,15 @@ FileKind recognise(const std::filesystem::path& path) {
   throw DataError(reason);
 }
 
-StateDict read_weights(const std::filesystem::path& path, WeightSet weights) {
-  if (recognise(path) == FileKind::kArchive) {
+WeightFile read_any(const std::filesystem::path& path, WeightSet weights) {
+  const FileReader file(path);
+  if (recognise(file) == FileKind::kArchive) {
     return read_archive(path, weights);
   }
   if (weights == WeightSet::kAverage) {
     throw DataError("it holds weights alone and no weight average");
   }
-  return read_safetensors(path);
+  return {read_tensors(file)};
 }
 
 }  // namespace
@@ -150,13 +155,19 @@ ValueDict to_dict(const StateDict& state) {
   return dict;
 }
 
+WeightFile read_weight_file(const std::filesystem::path& path, WeightSet weights) {
+  return with_file_name(path, [&] {
+    WeightFile file = read_any(path, weights);
+    if (file.weights.empty()) {
+      throw DataError("it holds no tensor");
+    }
+    strip_wrapper_prefixes(file.weights);
+    return file;
+  });
+}
+
 StateDict read_state_dict(const std::filesystem::path& path, WeightSet weights) {
-  StateDict state = with_file_name(path, [&] { return read_weights(path, weights); });
-  if (state.empty()) {
-    throw DataError(concat(path.string(), ": it holds no tensor"));
-  }
-  strip_wrapper_prefixes(state);
-  return state;
+  return read_weight_file(path, weights).weights;
 }
 
 }  // namespace temper

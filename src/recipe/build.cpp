@@ -5,10 +5,8 @@
 #include <map>
 #include <string>
 
-#include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
 #include "temper/data/open_dataset.h"
-#include "temper/models/model_state.h"
 
 namespace temper {
 namespace {
@@ -25,10 +23,8 @@ const std::map<std::string, Normalization>& normalization_presets() {
   return presets;
 }
 
-Normalization build_normalization(const DataConfig& data) {
-  const NormalizationConfig& config = data.normalization;
-  Normalization normalization = config.preset.empty() ? Normalization{config.mean, config.std}
-                                                      : normalization_presets().at(config.preset);
+Normalization normalization_of(const DataConfig& data) {
+  Normalization normalization = build_normalization(data.normalization);
   if (!normalization.mean.empty() &&
       normalization.mean.size() != static_cast<std::size_t>(data.channels)) {
     throw ConfigError(concat("data.normalization has ", normalization.mean.size(),
@@ -81,26 +77,25 @@ std::shared_ptr<Classifier> build_architecture(const Config& config, const Catal
                                       .channels = config.data.channels,
                                       .image_size = config.data.image_size,
                                       .small_images = config.model.small_images,
-                                      .normalization = build_normalization(config.data)});
+                                      .normalization = normalization_of(config.data)});
 }
 
-void load_weights(Classifier& model, const std::string& path) {
-  try {
-    load_state_dict(model, read_state_dict(path), path);
-  } catch (const SystemError& error) {
-    throw ConfigError(error.what());
-  } catch (const DataError& error) {
-    throw ConfigError(error.what());
-  }
+Normalization build_normalization(const NormalizationConfig& config) {
+  return config.preset.empty() ? Normalization{config.mean, config.std}
+                               : normalization_presets().at(config.preset);
 }
 
 std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& catalogs,
-                                        const Placement& placement) {
+                                        const Placement& placement, std::string* weights_line) {
   auto model = build_architecture(config, catalogs);
-  if (config.model.initial_weights) {
-    load_weights(*model, *config.model.initial_weights);
-  } else {
+  if (!config.model.initial_weights || !config.model.ignore_initial.empty()) {
     initialize(*model, config.run.seed);
+  }
+  if (config.model.initial_weights) {
+    const std::string line = load_initial_weights(*model, config.model);
+    if (weights_line != nullptr) {
+      *weights_line = line;
+    }
   }
   model->to(placement.device, placement.dtype);
   if (placement.device.is_cuda()) {

@@ -108,11 +108,15 @@ void Checker::check_model() const {
         concat(model.architecture, " has no other stem"));
   }
   const std::string weights = model.initial_weights.value_or("weights.pt");
-  if (weights.ends_with(".safetensors")) {
-    add({"model.initial_weights"}, "safetensors files come in a later version; use .pt or .pth");
-  } else if (!weights.ends_with(".pt") && !weights.ends_with(".pth")) {
+  if (!weights.ends_with(".pt") && !weights.ends_with(".pth") &&
+      !weights.ends_with(".safetensors")) {
     add({"model.initial_weights"},
-        concat("expected a PyTorch file (.pt, .pth), found '", weights, "'"));
+        concat("expected a file of PyTorch (.pt, .pth) or safetensors (.safetensors), found '",
+               weights, "'"));
+  }
+  if (!model.ignore_initial.empty() && !model.initial_weights) {
+    add({"model.ignore_initial", "model.initial_weights"},
+        "there are no initial weights to leave parts out of; give model.initial_weights");
   }
 }
 

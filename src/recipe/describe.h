@@ -128,7 +128,11 @@ void describe(Visitor& visit, ModelConfig& model) {
   visit("small_images", model.small_images,
         {.help = "ResNets for 32x32 images: 3x3 stem without stride and pooling."});
   visit("initial_weights", model.initial_weights,
-        {.help = "File with a PyTorch state dict or a Temper checkpoint (.pt, .pth)."});
+        {.help = "File to start from: a PyTorch state dict or a Temper checkpoint (.pt, .pth), or "
+                 "safetensors."});
+  visit("ignore_initial", model.ignore_initial,
+        {.help = "Parts of the model that are not taken from `initial_weights` but drawn from "
+                 "`run.seed`: `[fc]` for another number of classes."});
   visit("batch_norm", model.batch_norm,
         {.help = "`sync`: statistics over all processes; `local`: each process its own.",
          .choices = {"sync", "local"}});

@@ -27,6 +27,17 @@ std::string data_line(const Config& config, const char* key,
   }
 }
 
+std::string weights_line(const Config& config) {
+  if (!config.model.initial_weights) {
+    return "";
+  }
+  try {
+    return load_initial_weights(*build_architecture(config, {}), config.model) + "\n";
+  } catch (const ConfigError& error) {
+    return concat("model.initial_weights: not usable now: ", error.what(), "\n");
+  }
+}
+
 std::string memory_table(const Config& config) {
   const std::uint64_t element = config.training.precision == "fp64" ? 8 : 4;
   std::uint64_t parameters = 0;
@@ -67,6 +78,7 @@ std::string dry_run_text(const LoadedConfig& loaded, int processes) {
   text += data_line(config, "train", config.data.train);
   text += data_line(config, "validation", config.data.validation);
   text += data_line(config, "test", config.data.test);
+  text += weights_line(config);
   return text;
 }
 

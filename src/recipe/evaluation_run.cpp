@@ -90,7 +90,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   runtime.connect();
   runtime.heartbeat().set_phase("build model");
   const auto model = build_architecture(config, catalogs);
-  load_weights(*model, run.checkpoint);
+  load_weights(*model, run.checkpoint, run.weights);
   model->to(runtime.placement().device, runtime.placement().dtype);
   Loader loader(*dataset, build_transform(config, false),
                 {.threads = runtime.threads().loader,
@@ -122,7 +122,7 @@ void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs)
   const Config& config = run.loaded.config;
   static_cast<void>(choose_attacks(run, catalogs));
   static_cast<void>(build_dataset(config, split_path(run)));
-  load_weights(*build_architecture(config, catalogs), run.checkpoint);
+  load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
 }
 
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {

@@ -3,6 +3,7 @@
 #include "recipe/check_config.h"
 #include "recipe/read_config.h"
 #include "recipe/tree.h"
+#include "temper/core/text.h"
 
 namespace temper {
 
@@ -23,6 +24,22 @@ LoadedConfig load_config(const std::vector<std::filesystem::path>& files,
   }
   loaded.notices = recipe::unused_keys(config, places, problems);
   return loaded;
+}
+
+NormalizationConfig read_normalization(const std::string& printed) {
+  recipe::Problems problems;
+  recipe::Node saved = recipe::read_tree({}, {concat("config=", printed)}, problems);
+  problems.throw_if_any();
+  recipe::Node part{.kind = recipe::Node::Kind::kMap, .entries = {}};
+  recipe::Entry* data = saved.find("config")->value.find("data");
+  if (recipe::Entry* key = data != nullptr ? data->value.find("normalization") : nullptr) {
+    part.entries.push_back({"data", {}, {.kind = recipe::Node::Kind::kMap, .entries = {*key}}});
+  }
+  Config read;
+  recipe::Places places;
+  recipe::read_config(part, read, places, problems);
+  problems.throw_if_any();
+  return read.data.normalization;
 }
 
 }  // namespace temper

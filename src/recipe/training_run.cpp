@@ -87,6 +87,7 @@ class TrainingRank {
   ResumeKey resume_key_;
   std::filesystem::path run_directory_;
   std::shared_ptr<Classifier> model_;
+  std::string weights_line_;  // where the weights came from; empty: drawn
   std::unique_ptr<ShardedSampler> sampler_;
   RunShape shape_;
   std::unique_ptr<Loader> train_loader_;
@@ -231,7 +232,7 @@ EvaluationResult TrainingRank::validate() {
 }
 
 void TrainingRank::build_training() {
-  model_ = build_model(config_, catalogs_, runtime_.placement());
+  model_ = build_model(config_, catalogs_, runtime_.placement(), &weights_line_);
   if (config_.model.batch_norm == "sync") {
     model_->synchronize_batch_norm(runtime_.rank_reduction());
   }
@@ -262,6 +263,8 @@ void TrainingRank::open_run_files(std::int64_t resumed_update) {
             << " (launcher: " << launcher_name(runtime_.environment().launcher) << ")" << std::endl;
   if (resumed_update > 0) {
     std::cout << "resumed from update " << resumed_update << std::endl;
+  } else if (!weights_line_.empty()) {
+    std::cout << weights_line_ << std::endl;
   }
   sinks_.add(
       make_sinks(run_directory_, config_, progress,
@@ -354,7 +357,7 @@ void check_training_inputs(const Config& config, const Catalogs& catalogs) {
   static_cast<void>(open_data_sets(config));
   const auto model = build_architecture(config, catalogs);
   if (config.model.initial_weights) {
-    load_weights(*model, *config.model.initial_weights);
+    load_initial_weights(*model, config.model);
   }
   static_cast<void>(build_transform(config, true));
   static_cast<void>(build_transform(config, false));

@@ -1,8 +1,8 @@
-// Writes the logits of a model for stored images: ARCHITECTURE WEIGHTS IMAGES OUT, the last three
-// files of torch.save.
+// Writes the logits of a ResNet for stored images: ARCHITECTURE WEIGHTS IMAGES OUT.
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "temper/checkpoint/container.h"
@@ -18,7 +18,11 @@ int main(int argc, char** argv) {
       return 2;
     }
     const auto weights = temper::read_state_dict(argv[2]);
-    const std::int64_t classes = weights.back().second.size(0);
+    const auto last = std::ranges::find(weights, "fc.bias", &temper::StateDict::value_type::first);
+    if (last == weights.end()) {
+      throw std::runtime_error("no fc.bias: not a ResNet");
+    }
+    const std::int64_t classes = last->second.size(0);
     const auto model = temper::built_in_architectures().make(
         argv[1], temper::ArchitectureOptions{.classes = classes});
     temper::load_state_dict(*model, weights, argv[2]);

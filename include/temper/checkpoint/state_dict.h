@@ -19,6 +19,14 @@ enum class WeightSet { kModel, kAverage };
 [[nodiscard]] StateDict read_state_dict(const std::filesystem::path& path,
                                         WeightSet weights = WeightSet::kModel);
 
+struct WeightFile {
+  StateDict weights;
+  std::string config{};  // of a Temper checkpoint: its configuration; else empty
+};
+// As read_state_dict.
+[[nodiscard]] WeightFile read_weight_file(const std::filesystem::path& path,
+                                          WeightSet weights = WeightSet::kModel);
+
 // Between a checkpoint's dict and named tensors; DataError when an entry is not a tensor.
 [[nodiscard]] StateDict to_state_dict(const ValueDict& dict);
 [[nodiscard]] ValueDict to_dict(const StateDict& state);

@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "temper/attacks/pgd.h"
+#include "temper/checkpoint/state_dict.h"
 #include "temper/data/dataset.h"
 #include "temper/data/transform.h"
 #include "temper/eval/evaluation.h"
@@ -32,12 +34,21 @@ struct Catalogs {
 [[nodiscard]] std::shared_ptr<Classifier> build_architecture(const Config& config,
                                                              const Catalogs& catalogs);
 // Strict by name and shape; a file that is missing, damaged or does not fit is a ConfigError.
-void load_weights(Classifier& model, const std::string& path);
+void load_weights(Classifier& model, const std::string& path,
+                  WeightSet weights = WeightSet::kModel);
+// The same for model.initial_weights without model.ignore_initial, whose parts stay as they are;
+// one that names nothing is a ConfigError, too. Returns a line for the user: how many tensors were
+// taken, and which not.
+std::string load_initial_weights(Classifier& model, const ModelConfig& config);
 // With parameters drawn from run.seed or read from model.initial_weights, in the placement's type
-// and device, and channels-last on CUDA.
+// and device, and channels-last on CUDA. `weights_line` receives what load_initial_weights
+// returned.
 [[nodiscard]] std::shared_ptr<Classifier> build_model(const Config& config,
                                                       const Catalogs& catalogs,
-                                                      const Placement& placement);
+                                                      const Placement& placement,
+                                                      std::string* weights_line = nullptr);
+// Mean and deviation of a preset or of the lists.
+[[nodiscard]] Normalization build_normalization(const NormalizationConfig& config);
 [[nodiscard]] NamedAttack build_attack(const Config& config, const AttackConfig& attack,
                                        const Catalogs& catalogs);
 [[nodiscard]] std::shared_ptr<TrainingMethod> build_method(const Config& config,

@@ -81,6 +81,7 @@ struct ModelConfig {
   std::string architecture = "resnet18";
   bool small_images = false;
   std::optional<std::string> initial_weights;
+  std::vector<std::string> ignore_initial;  // parts of the model that are drawn from run.seed
   std::string batch_norm = "sync";  // sync, local
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };

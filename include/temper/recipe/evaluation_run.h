@@ -13,7 +13,8 @@ namespace temper {
 struct EvaluationRun {
   LoadedConfig loaded;
   RankEnvironment environment;
-  std::string checkpoint;  // a Temper checkpoint or a PyTorch state dict
+  std::string checkpoint;  // a Temper checkpoint, a PyTorch state dict or safetensors
+  WeightSet weights = WeightSet::kModel;
   std::vector<std::string>
       attacks;        // names; empty: validation.attack; "none": clean accuracy alone
   std::string split;  // train, validation, test; empty: test if it is given, else validation

@@ -34,6 +34,10 @@ struct LoadedConfig {
 // Comments tell where each value came from.
 [[nodiscard]] std::string print_config(const LoadedConfig& loaded, bool with_comments = true);
 
+// data.normalization of a configuration that print_config wrote; the rest, which may be of another
+// version, is not looked at. Throws ConfigError.
+[[nodiscard]] NormalizationConfig read_normalization(const std::string& printed);
+
 // The text of docs/configuration.md: every key with default, range or choices, and meaning.
 [[nodiscard]] std::string configuration_reference();
 

@@ -135,6 +135,8 @@ TEST_F(Safetensors, EntriesThatAreDamagedAreNamed) {
     return error_of_entry(
         concat(R"({"dtype":)", type, R"(,"shape":)", shape, R"(,"data_offsets":)", offsets, "}"));
   };
+  EXPECT_THAT(error_of(R"({"":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "1"),
+              HasSubstr("has no name"));
   EXPECT_THAT(error_of_entry("3"), HasSubstr("dtype is missing"));
   EXPECT_THAT(error_of_entry(R"({"dtype":"F32","shape":[2]})"),
               HasSubstr("data_offsets is missing"));
@@ -182,6 +184,25 @@ TEST_F(Safetensors, EveryTruncationIsDetected) {
     std::filesystem::resize_file(path, size);
     ASSERT_NE(error_of_reading(), "no error") << size;
   }
+}
+
+// The format has no checksums: damage to the elements cannot be seen, any other one gives an error
+// or tensors that fit together.
+TEST_F(Safetensors, EveryFlippedBitOfTheHeaderEndsWithTensorsOrAnError) {
+  write_safetensors(path, {{"a", at::ones({2, 3})}, {"b", at::ones({4}, at::kByte)}});
+  const std::string good = read_file(path);
+  const std::size_t header = good.size() - 28;
+  int errors = 0;
+  for (std::size_t i = 0; i < 8 * header; ++i) {
+    std::string bad = good;
+    bad[i / 8] = static_cast<char>(bad[i / 8] ^ (1 << (i % 8)));
+    const std::string error = error_of(bad);
+    if (error != "no error") {
+      EXPECT_THAT(error, HasSubstr("a.safetensors: "));
+      ++errors;
+    }
+  }
+  EXPECT_GT(errors, 1000);
 }
 
 TEST_F(Safetensors, UnfitTensorsAndNamesAreRefusedAndTheOldFileStays) {

@@ -163,9 +163,6 @@ TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
        "accepted"},
       {"distributed: {compare_replicas: 1000up}\n",
        "c.yaml:1:33: distributed.compare_replicas: comes in a later version; only 0up is accepted"},
-      {"model: {initial_weights: net.safetensors}\n",
-       "c.yaml:1:26: model.initial_weights: safetensors files come in a later version; use .pt or "
-       ".pth"},
   });
 }
 
@@ -189,8 +186,13 @@ TEST_F(ConfigErrors, CombinationsOfDataAndModel) {
        "data: {channels: 1, image_size: 28, normalization: mnist}\n",
        "c.yaml:1:48: model.small_images: mnist_cnn has no other stem"},
       {"model: {initial_weights: net.onnx}\n",
-       "c.yaml:1:26: model.initial_weights: expected a PyTorch file (.pt, .pth), found "
-       "'net.onnx'"},
+       "c.yaml:1:26: model.initial_weights: expected a file of PyTorch (.pt, .pth) or safetensors "
+       "(.safetensors), found 'net.onnx'"},
+      {"model: {ignore_initial: [fc]}\n",
+       "c.yaml:1:25: model.ignore_initial: there are no initial weights to leave parts out of; "
+       "give model.initial_weights"},
+      {"model: {initial_weights: net.pt, ignore_initial: fc}\n",
+       "c.yaml:1:50: model.ignore_initial: expected a list, found 'fc'"},
   });
 }
 

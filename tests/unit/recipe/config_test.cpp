@@ -197,6 +197,17 @@ TEST_F(ConfigPrinting, CommentsSayWhereAValueCameFrom) {
   EXPECT_EQ(print_config(load(""), false).find('#'), std::string::npos);
 }
 
+TEST_F(ConfigPrinting, NormalizationIsReadFromAnyVersion) {
+  const LoadedConfig lists =
+      load("data: {normalization: {mean: [0.5, 0.4, 1/3], std: [0.25, 0.2, 0.1]}}\n");
+  EXPECT_EQ(read_normalization(print_config(lists)), lists.config.data.normalization);
+  EXPECT_EQ(
+      read_normalization("data:\n  normalization: cifar10\n  new_key: 1\nnew: {a: [b]}\n").preset,
+      "cifar10");
+  EXPECT_THROW(static_cast<void>(read_normalization("data: {normalization: tomorrow}")),
+               ConfigError);
+}
+
 TEST(ConfigurationReference, TheCommittedPageIsUpToDate) {
   EXPECT_EQ(read_file(TEMPER_SOURCE_DIR "/docs/configuration.md"), configuration_reference())
       << "run the program config_reference and put its output there";
