@@ -1,5 +1,8 @@
 #include "recipe/data_sets.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/zeros.h>
+
 #include <algorithm>
 
 #include "temper/core/error.h"
@@ -36,9 +39,20 @@ std::string fingerprint(const DataSets& data) {
 void require_same_data(Communicator& communicator, const Config& config,
                        const std::string& fingerprint) {
   const std::string of_main_rank = broadcast_text(communicator, fingerprint);
-  if (any_rank(communicator, of_main_rank != fingerprint)) {
-    throw ConfigError(concat("the ranks see different data in ", config.data.train, ": index hash ",
-                             fingerprint, " here, ", of_main_rank, " on rank 0"));
+  at::Tensor differs = at::zeros({communicator.world_size()}, at::kLong);
+  differs[communicator.rank()].fill_(of_main_rank != fingerprint ? 1 : 0);
+  communicator.all_reduce_sum(differs);
+  std::string ranks;
+  for (std::int64_t rank = 0; rank < differs.numel(); ++rank) {
+    if (differs[rank].item<std::int64_t>() != 0) {
+      ranks += concat(ranks.empty() ? "" : ", ", rank);
+    }
+  }
+  if (!ranks.empty()) {
+    throw ConfigError(concat("rank ", ranks, " sees other data than rank 0: data.train is ",
+                             config.data.train, " here, with index hash ", fingerprint,
+                             "; on rank 0 it is ", of_main_rank,
+                             "; give all ranks the same files, with the same names and sizes"));
   }
 }
 

@@ -1,0 +1,84 @@
+"""Ranks that see other data than rank 0 are refused by all; the order of directory entries does not matter."""
+import os
+import shutil
+import sys
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
+from torch.distributed import TCPStore
+
+from support.programs import ProgramTest, SOURCE, metrics, start
+
+
+def copy_in_order(source, target, reverse):
+    """A copy whose directory entries are made in the order of the names or against it."""
+    for folder in sorted(source.rglob("*"), reverse=reverse):
+        if folder.is_dir():
+            (target / folder.relative_to(source)).mkdir(parents=True, exist_ok=True)
+    for file in sorted(source.rglob("*.png"), reverse=reverse):
+        shutil.copyfile(file, target / file.relative_to(source))
+
+
+class RankData(ProgramTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # A part of each class: these tests start programs, they do not learn.
+        for split in ("train", "validation", "test"):
+            for label in (cls.digits / split).iterdir():
+                for file in sorted(label.iterdir())[10:]:
+                    file.unlink()
+
+    def start_ranks(self, folders, *arguments):
+        """Two ranks as torchrun starts them, each with data of its own; status, output and errors of both."""
+        store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        processes = [
+            start("trainer", "--launcher", "env", "--config", SOURCE / "configs/digits_trades.yaml", "--cpus", 2,
+                  f"run.output={self.folder}/runs", *arguments, *self.digits_overrides(folder), RANK=rank,
+                  LOCAL_RANK=rank, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=store.port,
+                  TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="test")
+            for rank, folder in enumerate(folders)]
+        outputs = [process.communicate(timeout=100) for process in processes]
+        return [(process.returncode, *output) for process, output in zip(processes, outputs)]
+
+    def copy(self, name, reverse=False):
+        copy_in_order(self.digits, self.folder / name, reverse)
+        return self.folder / name
+
+    def assertRefused(self, other):
+        folders = [self.digits, other]
+        for rank, (status, _, errors) in enumerate(self.start_ranks(folders)):
+            self.assertEqual(status, 2, f"rank {rank}: {errors}")
+            self.assertIn("rank 1 sees other data than rank 0", errors)
+            self.assertIn(str(folders[rank] / "train"), errors)
+            self.assertIn("index hash", errors)
+        self.assertFalse(list((self.folder / "runs").rglob("last.pt")))
+
+    def test_another_order_of_entries_changes_nothing(self):
+        folders = [self.copy("first"), self.copy("second", reverse=True)]
+        done = self.start_ranks(folders, "training.max_updates=3", "validation.samples=20", "validation.every=0ep")
+        for rank, (status, _, errors) in enumerate(done):
+            self.assertEqual(status, 0, f"rank {rank}: {errors}")
+        run, = (self.folder / "runs").glob("*/*/metrics.jsonl")
+        self.assertEqual(metrics(run.parent, "train")[-1]["update"], 3)
+
+    def test_renamed_file(self):
+        other = self.copy("other")
+        file = sorted((other / "train").rglob("*.png"))[3]
+        file.rename(file.with_name("zzz.png"))
+        self.assertRefused(other)
+
+    def test_missing_validation_file(self):
+        other = self.copy("other")
+        os.remove(sorted((other / "validation").rglob("*.png"))[-1])
+        self.assertRefused(other)
+
+    def test_file_in_another_class(self):
+        other = self.copy("other")
+        files = sorted((other / "train").rglob("*.png"))
+        files[0].rename(files[-1].with_name(files[0].name + ".moved.png"))
+        self.assertRefused(other)
+
+
+if __name__ == "__main__":
+    unittest.main()
