@@ -264,7 +264,7 @@ std::string header_text(const StateDict& state) {
   std::uint64_t position = 0;
   for (const auto& [name, tensor] : state) {
     const std::uint64_t end =
-        position + static_cast<std::uint64_t>(tensor.numel()) * tensor.element_size();
+        position + static_cast<std::uint64_t>(tensor.numel() * tensor.itemsize());
     header[name] = {{"dtype", find_type(tensor)->name},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {position, end}}};
