@@ -1,7 +1,9 @@
 """Ranks that see other data than rank 0 are refused by all; the order of directory entries does not matter."""
 import os
+import pathlib
 import shutil
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
@@ -41,9 +43,8 @@ class RankData(ProgramTest):
         outputs = [process.communicate(timeout=100) for process in processes]
         return [(process.returncode, *output) for process, output in zip(processes, outputs)]
 
-    def copy(self, name, reverse=False):
-        copy_in_order(self.digits, self.folder / name, reverse)
-        return self.folder / name
+    def copy(self):
+        return pathlib.Path(shutil.copytree(self.digits, self.folder / "other"))
 
     def assertRefused(self, other):
         folders = [self.digits, other]
@@ -55,7 +56,12 @@ class RankData(ProgramTest):
         self.assertFalse(list((self.folder / "runs").rglob("last.pt")))
 
     def test_another_order_of_entries_changes_nothing(self):
-        folders = [self.copy("first"), self.copy("second", reverse=True)]
+        # tmpfs lists entries in the order of their making; file systems that hash names list both copies alike.
+        memory = pathlib.Path(tempfile.mkdtemp(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else self.folder))
+        self.addCleanup(shutil.rmtree, memory)
+        folders = [memory / "first", memory / "second"]
+        for folder in folders:
+            copy_in_order(self.digits, folder, reverse=folder.name == "second")
         done = self.start_ranks(folders, "training.max_updates=3", "validation.samples=20", "validation.every=0ep")
         for rank, (status, _, errors) in enumerate(done):
             self.assertEqual(status, 0, f"rank {rank}: {errors}")
@@ -63,18 +69,18 @@ class RankData(ProgramTest):
         self.assertEqual(metrics(run.parent, "train")[-1]["update"], 3)
 
     def test_renamed_file(self):
-        other = self.copy("other")
+        other = self.copy()
         file = sorted((other / "train").rglob("*.png"))[3]
         file.rename(file.with_name("zzz.png"))
         self.assertRefused(other)
 
     def test_missing_validation_file(self):
-        other = self.copy("other")
+        other = self.copy()
         os.remove(sorted((other / "validation").rglob("*.png"))[-1])
         self.assertRefused(other)
 
     def test_file_in_another_class(self):
-        other = self.copy("other")
+        other = self.copy()
         files = sorted((other / "train").rglob("*.png"))
         files[0].rename(files[-1].with_name(files[0].name + ".moved.png"))
         self.assertRefused(other)

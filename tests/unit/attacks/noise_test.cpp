@@ -76,7 +76,7 @@ TEST(AttackNoise, DiffersBetweenSamplesUpdatesSeedsAndPurposes) {
     std::size_t drawn = 0;
     for (const std::uint64_t seed : {0U, 1U}) {
       for (const Purpose purpose : {Purpose::kAttackStart, Purpose::kEvaluation}) {
-        for (const std::uint32_t update : {0U, 1U, 70000U}) {
+        for (const std::uint32_t update : {0U, 1U, 65536U}) {
           const at::Tensor drawn_noise =
               noise(start, samples, {.seed = seed, .purpose = purpose, .index = update});
           for (std::int64_t i = 0; i < samples.numel(); ++i, ++drawn) {
