@@ -220,7 +220,7 @@ void cost_of_methods(RankWorld& world) {
 }
 
 void cost_of_attacks_with_batch_statistics(RankWorld& world) {
-  for (const std::string method : {"trades", "mixed"}) {
+  for (const std::string& method : built_in_methods().names()) {
     for (const bool synchronized : {false, true}) {
       require_cost(world, {.method = method,
                            .synchronized_batch_norm = synchronized,
