@@ -129,7 +129,8 @@ def print_table(result):
           f"(min-max); {machine['cpus']} CPUs, load {machine['load_before']}")
     print(f"{'':34}{'Temper':>22}{'PyTorch DDP':>22}{'ratio':>8}")
     rows = (("seconds", "command to first update, s", 1 / result["ratios"]["sooner"], 2),
-            ("rss", "RSS a rank, MiB", result["ratios"]["rss"], 0), ("pss", "PSS a rank, MiB", result["ratios"]["pss"], 0))
+            ("rss", "RSS a rank, MiB", result["ratios"]["rss"], 0),
+            ("pss", "PSS a rank, MiB", result["ratios"]["pss"], 0))
     for key, title, ratio, digits in rows:
         cells = [f"{side[key]['median']:.{digits}f} ({side[key]['min']:.{digits}f}-{side[key]['max']:.{digits}f})"
                  for side in (result["temper"], result["python"])]
