@@ -72,10 +72,13 @@ void RankRuntime::choose_device(const Config& config) {
     placement_ = {at::Device(at::kCPU), scalar_type(config.training.precision)};
     return;
   }
-  // A scheduler may show each task its own GPU alone, which is then number 0.
-  if (gpus != 1 && environment_.local_rank >= gpus) {
-    throw ConfigError(
-        concat("local rank ", environment_.local_rank, " has no GPU: ", gpus, " are visible"));
+  // A scheduler may show each task its own GPU alone, which is then number 0; our launcher shows
+  // all.
+  const bool own_gpu_alone = gpus == 1 && environment_.launcher != LauncherKind::kSpawn;
+  if (!own_gpu_alone && environment_.local_rank >= gpus) {
+    throw ConfigError(concat("local rank ", environment_.local_rank, " has no GPU, visible: ", gpus,
+                             "; start fewer processes with --nproc, or set "
+                             "distributed.backend=gloo to train on the CPU"));
   }
   const int index = gpus == 1 ? 0 : environment_.local_rank;
   bind_gpu(index);
