@@ -64,22 +64,6 @@ struct TrainingResult {
 [[nodiscard]] TrainingResult run_small_training(Communicator& communicator,
                                                 const SmallTraining& options);
 
-// A communicator that counts the collectives of another one.
-class CountingCommunicator final : public Communicator {
- public:
-  explicit CountingCommunicator(Communicator& inner) : inner_(inner) {}
-  [[nodiscard]] int rank() const override { return inner_.rank(); }
-  [[nodiscard]] int world_size() const override { return inner_.world_size(); }
-  void all_reduce_sum(at::Tensor& tensor) override { ++count, inner_.all_reduce_sum(tensor); }
-  void all_reduce_max(at::Tensor& tensor) override { ++count, inner_.all_reduce_max(tensor); }
-  void broadcast(at::Tensor& tensor, int root) override { ++count, inner_.broadcast(tensor, root); }
-
-  int count = 0;
-
- private:
-  Communicator& inner_;
-};
-
 // How synchronised batch norm reaches a communicator's ranks.
 [[nodiscard]] std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator);
 
