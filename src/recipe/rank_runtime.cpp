@@ -1,10 +1,12 @@
 #include "recipe/rank_runtime.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
@@ -39,6 +41,17 @@ std::string own_address(const std::string& master_address) {
 
 at::ScalarType scalar_type(const std::string& precision) {
   return precision == "fp64" ? at::kDouble : at::kFloat;
+}
+
+// Before the first CUDA kernel: cuBLAS reads its variable once.
+void use_deterministic_kernels() {
+  if (::setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0) != 0) {
+    throw_errno("cannot set CUBLAS_WORKSPACE_CONFIG");
+  }
+  at::globalContext().setDeterministicCuDNN(true);
+  at::globalContext().setDeterministicFillUninitializedMemory(false);
+  // LibTorch warns of an operation that has no deterministic kernel.
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
 }
 
 }  // namespace
@@ -79,6 +92,9 @@ void RankRuntime::choose_device(const Config& config) {
     throw ConfigError(concat("local rank ", environment_.local_rank, " has no GPU, visible: ", gpus,
                              "; start fewer processes with --nproc, or set "
                              "distributed.backend=gloo to train on the CPU"));
+  }
+  if (config.run.deterministic) {
+    use_deterministic_kernels();
   }
   const int index = gpus == 1 ? 0 : environment_.local_rank;
   bind_gpu(index);
