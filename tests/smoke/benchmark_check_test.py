@@ -1,4 +1,6 @@
-"""The benchmarks' judgement on canned numbers: a bar that does not hold, or has no number, ends with status 1."""
+"""The judgement of scripts/bench.sh and scripts/gpu_check.sh on canned results: a bar that does not hold or has no
+number, and a test that failed or did not run, end with status 1.
+"""
 import json
 import pathlib
 import subprocess
@@ -72,6 +74,33 @@ class Moment(unittest.TestCase):
         self.assertFalse(self.first_update(started))
         self.assertFalse(self.first_update(started + record))
         self.assertTrue(self.first_update(started + record + "\n"))
+
+
+class TestTable(unittest.TestCase):
+    """scripts/gpu_check.sh's table: a test that was skipped for want of a GPU has not passed."""
+
+    passed = '<testcase name="a" time="1.5" status="run"/>'
+    skipped = ('<testcase name="b" time="0" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/>'
+               "<system-out>needs 2 GPUs, 1 visible</system-out></testcase>")
+    failed = '<testcase name="c" time="2" status="fail"><failure message=""/></testcase>'
+    not_run = '<testcase name="d" time="0" status="notrun"/>'
+
+    def table(self, *cases):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "tests.xml"
+            path.write_text(f"<testsuite>{''.join(cases)}</testsuite>")
+            return subprocess.run([sys.executable, SOURCE / "scripts/test_table.py", path], text=True,
+                                  capture_output=True, timeout=60)
+
+    def test_counts_apart(self):
+        done = self.table(self.passed, self.skipped)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("1 passed, 0 failed, 1 skipped", done.stdout)
+        self.assertIn("skipped  needs 2 GPUs, 1 visible", done.stdout)
+
+    def test_failures(self):
+        for cases in ((self.passed, self.failed), (self.passed, self.not_run), (self.skipped,), ()):
+            self.assertEqual(self.table(*cases).returncode, 1, cases)
 
 
 if __name__ == "__main__":
