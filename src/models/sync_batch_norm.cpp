@@ -94,6 +94,9 @@ GlobalStatistics gather_statistics_cuda(const at::Tensor& input,
     row.narrow(0, 0, channels).copy_(mean);
     row.narrow(0, channels, channels).copy_(invstd);
     row[2 * channels].fill_(local_count);
+  } else {
+    // The kernel below weights 1 / invstd^2 by the count: infinity times zero is no number.
+    row.narrow(0, channels, channels).fill_(1);
   }
   const at::Tensor rows = gather_rows(*options.reduction, row);
   const at::Tensor counts = rows.narrow(1, 2 * channels, 1).view({-1});
@@ -109,6 +112,9 @@ GlobalStatistics gather_statistics_cuda(const at::Tensor& input,
 at::Tensor normalize(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& bias,
                      const GlobalStatistics& statistics, double eps) {
   if (input.is_cuda()) {
+    if (input.numel() == 0) {
+      return at::empty_like(input);  // nothing to launch a kernel for
+    }
     return at::batch_norm_elemt(input, weight, bias, statistics.mean, statistics.invstd, eps);
   }
   const at::Tensor scale = weight.defined() ? statistics.invstd * weight : statistics.invstd;
