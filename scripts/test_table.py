@@ -25,7 +25,8 @@ def main(path):
     for case in xml.parse(path).getroot().iter("testcase"):
         result, reason = outcome(case)
         counts[result] += 1
-        print(f"{case.get('name'):<76} {float(case.get('time') or 0):7.1f} s  "
+        name = case.get("name").split("  # ")[0]  # without GoogleTest's comment
+        print(f"{name:<84} {float(case.get('time') or 0):7.1f} s  "
               f"{result.upper() if result == 'failed' else result}{'  ' + reason if reason else ''}")
     print(", ".join(f"{count} {name}" for name, count in counts.items()))
     return 0 if counts["failed"] == 0 and counts["passed"] > 0 else 1
