@@ -15,6 +15,9 @@ int main(int argc, char** argv) {
   app.add_option("--run-dir", command.run_directory,
                  "default: the next free <run.output>/<run.name>/<NNN>");
   app.add_option("--resume", command.resume, "auto, never, must or a checkpoint");
+  app.add_option("--allow-change", command.allowed_changes,
+                 "what a resumed run may change: data, run.seed, training.global_batch_size")
+      ->allow_extra_args(false);
   app.add_option("--progress", command.progress, "auto, bar, lines or off");
   app.add_option("--max-restarts", common.start.max_restarts,
                  "restarts after a failure; 0 for now");

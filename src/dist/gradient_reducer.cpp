@@ -4,10 +4,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <limits>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <unordered_map>
+#include <utility>
 
 #include "dist/process_group.h"
 #include "temper/core/error.h"
@@ -15,14 +15,44 @@
 namespace temper {
 namespace {
 
-constexpr std::int64_t kFirstBucketBytes = std::int64_t{1}
-                                           << 20;  // small: the reduction starts early
-constexpr std::int64_t kBucketBytes = std::int64_t{25} << 20;
+constexpr std::size_t kFirstBucketBytes = std::size_t{1}
+                                          << 20;  // small: the reduction starts early
+constexpr std::size_t kBucketBytes = std::size_t{25} << 20;
 
 class LocalReducer final : public GradientReducer {
  public:
   void backward(const at::Tensor& loss) override { loss.backward(); }
 };
+
+// Keeps its buckets as they were made. c10d rebuilds them once, in the order in which the first
+// gradients arrive; the sums over three and more ranks would then be rounded in another order in
+// the first update after a start than in the same update of a run that was not interrupted.
+class FixedBucketReducer final : public c10d::Reducer {
+ public:
+  template <typename... Arguments>
+  explicit FixedBucketReducer(Arguments&&... arguments)
+      : Reducer(std::forward<Arguments>(arguments)...) {
+    has_rebuilt_bucket_ = true;
+  }
+
+  void arm() {
+    div_factor_ = 1;  // a sum; the loss carries the divisor
+    prepare_for_forward();
+    prepare_for_backward({});
+  }
+};
+
+// Parameters in reverse order, which is about the order in which their gradients become ready.
+std::vector<std::vector<std::size_t>> assign_buckets(const std::vector<at::Tensor>& parameters) {
+  std::vector<at::Tensor> reversed(parameters.rbegin(), parameters.rend());
+  std::vector<std::int64_t> places;
+  for (std::size_t i = parameters.size(); i-- > 0;) {
+    places.push_back(static_cast<std::int64_t>(i));
+  }
+  return std::get<0>(
+      c10d::compute_bucket_assignment_by_size(reversed, {kFirstBucketBytes, kBucketBytes},
+                                              std::vector<bool>(reversed.size(), false), places));
+}
 
 // Buckets of c10d, armed for one backward pass.
 class OverlappingReducer final : public GradientReducer {
@@ -36,12 +66,9 @@ class OverlappingReducer final : public GradientReducer {
       tensors.push_back(tensor);
     }
     c10d::verify_params_across_processes(group, tensors, {});
-    auto [buckets, limits] =
-        c10d::compute_bucket_assignment_by_size(tensors, {std::numeric_limits<std::size_t>::max()},
-                                                std::vector<bool>(tensors.size(), false));
-    reducer_ = std::make_shared<c10d::Reducer>(
-        tensors, std::vector<std::vector<std::size_t>>(buckets.rbegin(), buckets.rend()), group,
-        std::vector<bool>(tensors.size(), false), kBucketBytes, /*find_unused_parameters=*/false,
+    reducer_ = std::make_shared<FixedBucketReducer>(
+        tensors, assign_buckets(tensors), group, std::vector<bool>(tensors.size(), false),
+        kBucketBytes, /*find_unused_parameters=*/false,
         /*gradient_as_bucket_view=*/true, names, kFirstBucketBytes,
         /*skip_all_reduce_unused_params=*/false,
         /*use_python_reducer=*/false, std::vector<std::int64_t>{});
@@ -52,15 +79,13 @@ class OverlappingReducer final : public GradientReducer {
 
   void backward(const at::Tensor& loss) override {
     guard_communication("the reduction of gradients", [&] {
-      reducer_->prepare_for_forward();
-      reducer_->rebuild_buckets();  // a collective, once after the first reduced backward
-      reducer_->prepare_for_backward({});
+      reducer_->arm();
       loss.backward();
     });
   }
 
  private:
-  std::shared_ptr<c10d::Reducer> reducer_;
+  std::shared_ptr<FixedBucketReducer> reducer_;
   std::shared_ptr<c10d::Logger> logger_;
 };
 
@@ -87,7 +112,6 @@ class PlainReducer final : public GradientReducer {
     }
     at::Tensor all = at::cat(flat);
     communicator_.all_reduce_sum(all);
-    all.div_(communicator_.world_size());
     std::int64_t offset = 0;
     for (at::Tensor& parameter : parameters_) {
       parameter.grad().copy_(all.narrow(0, offset, parameter.numel()).view(parameter.sizes()));

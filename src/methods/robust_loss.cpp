@@ -19,7 +19,7 @@ LossTerms TradesLoss::compute(const at::Tensor& clean_logits,
   const at::Tensor robust =
       at::kl_div(at::log_softmax(adversarial_logits, 1), at::log_softmax(robust_target_logits, 1),
                  at::Reduction::Sum, /*log_target=*/true);
-  return {clean + beta_ * robust, clean, robust};
+  return {.total = clean + beta_ * robust, .clean = clean, .robust = robust};
 }
 
 LossTerms MixedLoss::compute(const at::Tensor& clean_logits,
@@ -27,7 +27,15 @@ LossTerms MixedLoss::compute(const at::Tensor& clean_logits,
                              const at::Tensor& adversarial_logits, const at::Tensor& labels) const {
   const at::Tensor clean = cross_entropy_sum(clean_logits, labels, label_smoothing_);
   const at::Tensor robust = cross_entropy_sum(adversarial_logits, labels);
-  return {clean + beta_ * robust, clean, robust};
+  return {.total = clean + beta_ * robust, .clean = clean, .robust = robust};
+}
+
+LossTerms AdversarialLoss::compute(const at::Tensor& /*clean_logits*/,
+                                   const at::Tensor& /*robust_target_logits*/,
+                                   const at::Tensor& adversarial_logits,
+                                   const at::Tensor& labels) const {
+  const at::Tensor robust = cross_entropy_sum(adversarial_logits, labels, label_smoothing_);
+  return {.total = robust, .robust = robust};
 }
 
 }  // namespace temper

@@ -56,6 +56,8 @@ std::string to_json(const TrainRecord& record) {
                {"adversarial_accuracy", record.adversarial_accuracy},
                {"learning_rate", record.learning_rate},
                {"gradient_norm", record.gradient_norm},
+               {"zero_gradient_samples", record.zero_gradient_samples},
+               {"nonfinite_gradient_samples", record.nonfinite_gradient_samples},
                {"images_per_second", record.images_per_second},
                {"seconds",
                 {{"data", seconds.data},

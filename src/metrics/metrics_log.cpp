@@ -33,6 +33,10 @@ TrainRecord parse_train(const Json& json) {
           .adversarial_accuracy = number(json, "adversarial_accuracy"),
           .learning_rate = number(json, "learning_rate"),
           .gradient_norm = number(json, "gradient_norm"),
+          .zero_gradient_samples =
+              optional_field<double>(json, "zero_gradient_samples").value_or(kNotANumber),
+          .nonfinite_gradient_samples =
+              optional_field<double>(json, "nonfinite_gradient_samples").value_or(kNotANumber),
           .images_per_second = number(json, "images_per_second"),
           .seconds = {.data = number(seconds, "data"),
                       .attack = number(seconds, "attack"),

@@ -2,6 +2,7 @@
 
 #include "resnet.h"
 #include "small_cnn.h"
+#include "wide_cnn.h"
 
 namespace temper {
 namespace {
@@ -19,6 +20,8 @@ Catalog<Classifier, ArchitectureOptions> built_in_architectures() {
   architectures.add("resnet50", resnet({.blocks = {3, 4, 6, 3}, .bottleneck = true}));
   architectures.add("digits_cnn", make_digits_cnn);
   architectures.add("mnist_cnn", make_mnist_cnn);
+  architectures.add("small_cnn", make_small_cnn);
+  architectures.add("wide_cnn", make_wide_cnn);
   return architectures;
 }
 

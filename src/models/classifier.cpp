@@ -12,8 +12,16 @@ Classifier::Classifier(Normalization normalization) : normalization_(std::move(n
 }
 
 at::Tensor Classifier::forward(const at::Tensor& images) {
+  for (std::size_t layer = 0; layer < dropouts().size(); ++layer) {
+    dropouts()[layer]->set_keys(random_keys_, static_cast<std::uint8_t>(layer), forwards_);
+  }
+  ++forwards_;
+  return logits(normalize(images));
+}
+
+at::Tensor Classifier::normalize(const at::Tensor& images) {
   if (normalization_.mean.empty()) {
-    return logits(images);
+    return images;
   }
   if (!shift_.defined() || shift_.device() != images.device() ||
       shift_.scalar_type() != images.scalar_type()) {
@@ -21,19 +29,42 @@ at::Tensor Classifier::forward(const at::Tensor& images) {
     shift_ = at::tensor(normalization_.mean, options).view({-1, 1, 1}).to(images.options());
     scale_ = at::tensor(normalization_.std, options).view({-1, 1, 1}).to(images.options());
   }
-  return logits((images - shift_) / scale_);
+  return (images - shift_) / scale_;
+}
+
+void Classifier::search_layers() {
+  if (searched_) {
+    return;
+  }
+  batch_norms_ = batch_norm_layers(*this);
+  for (const auto& child : modules(/*include_self=*/false)) {
+    if (auto* layer = dynamic_cast<Dropout*>(child.get())) {
+      dropouts_.push_back(layer);
+    }
+  }
+  searched_ = true;
 }
 
 const std::vector<BatchNorm*>& Classifier::batch_norms() {
-  if (!searched_) {
-    batch_norms_ = batch_norm_layers(*this);
-    searched_ = true;
-  }
+  search_layers();
   return batch_norms_;
+}
+
+const std::vector<Dropout*>& Classifier::dropouts() {
+  search_layers();
+  return dropouts_;
+}
+
+void Classifier::set_random_keys(const RandomKeys& keys) {
+  random_keys_ = keys;
+  forwards_ = 0;
 }
 
 void Classifier::set_statistics_mode(StatisticsMode mode) {
   for (BatchNorm* layer : batch_norms()) {
+    layer->set_mode(mode);
+  }
+  for (Dropout* layer : dropouts()) {
     layer->set_mode(mode);
   }
 }
@@ -45,15 +76,22 @@ void Classifier::synchronize_batch_norm(const std::shared_ptr<const RankReductio
 }
 
 StatisticsModeGuard::StatisticsModeGuard(Classifier& model, StatisticsMode mode) : model_(model) {
-  for (BatchNorm* layer : model_.batch_norms()) {
+  for (const BatchNorm* layer : model_.batch_norms()) {
     saved_.push_back(layer->mode());
-    layer->set_mode(mode);
   }
+  for (const Dropout* layer : model_.dropouts()) {
+    saved_.push_back(layer->mode());
+  }
+  model_.set_statistics_mode(mode);
 }
 
 StatisticsModeGuard::~StatisticsModeGuard() {
-  for (std::size_t i = 0; i < saved_.size(); ++i) {
-    model_.batch_norms()[i]->set_mode(saved_[i]);
+  auto saved = saved_.begin();
+  for (BatchNorm* layer : model_.batch_norms()) {
+    layer->set_mode(*saved++);
+  }
+  for (Dropout* layer : model_.dropouts()) {
+    layer->set_mode(*saved++);
   }
 }
 

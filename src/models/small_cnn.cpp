@@ -4,6 +4,9 @@
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
 
+#include <array>
+#include <vector>
+
 #include "temper/core/error.h"
 
 namespace temper {
@@ -78,6 +81,41 @@ class MnistCnn final : public Classifier {
   torch::nn::Linear fc2_;
 };
 
+class SmallCnn final : public Classifier {
+ public:
+  explicit SmallCnn(const ArchitectureOptions& options) : Classifier(options.normalization) {
+    auto features = register_module("feature_extractor", std::make_shared<torch::nn::Module>());
+    const std::array<std::int64_t, 5> channels{1, 32, 32, 64, 64};
+    for (std::size_t i = 0; i + 1 < channels.size(); ++i) {
+      convolutions_.push_back(features->register_module(
+          concat("conv", i + 1),
+          torch::nn::Conv2d(torch::nn::Conv2dOptions(channels[i], channels[i + 1], 3))));
+    }
+    auto classifier = register_module("classifier", std::make_shared<torch::nn::Module>());
+    fc1_ = classifier->register_module("fc1", torch::nn::Linear(1024, 200));
+    dropout_ = classifier->register_module("drop", std::make_shared<Dropout>(0.5));
+    fc2_ = classifier->register_module("fc2", torch::nn::Linear(200, 200));
+    fc3_ = classifier->register_module("fc3", torch::nn::Linear(200, options.classes));
+  }
+
+ private:
+  at::Tensor logits(const at::Tensor& normalized) override {
+    at::Tensor x = normalized;
+    for (std::size_t i = 0; i < convolutions_.size(); ++i) {
+      x = convolutions_[i]->forward(x).relu_();
+      x = i % 2 == 1 ? at::max_pool2d(x, 2) : x;
+    }
+    x = dropout_->forward(fc1_->forward(x.flatten(1)).relu_());
+    return fc3_->forward(fc2_->forward(x).relu_());
+  }
+
+  std::vector<torch::nn::Conv2d> convolutions_;
+  torch::nn::Linear fc1_{nullptr};
+  std::shared_ptr<Dropout> dropout_;
+  torch::nn::Linear fc2_{nullptr};
+  torch::nn::Linear fc3_{nullptr};
+};
+
 }  // namespace
 
 std::shared_ptr<Classifier> make_digits_cnn(const ArchitectureOptions& options) {
@@ -88,6 +126,11 @@ std::shared_ptr<Classifier> make_digits_cnn(const ArchitectureOptions& options) 
 std::shared_ptr<Classifier> make_mnist_cnn(const ArchitectureOptions& options) {
   require_shape("mnist_cnn", options, 28);
   return std::make_shared<MnistCnn>(options);
+}
+
+std::shared_ptr<Classifier> make_small_cnn(const ArchitectureOptions& options) {
+  require_shape("small_cnn", options, 28);
+  return std::make_shared<SmallCnn>(options);
 }
 
 }  // namespace temper

@@ -15,4 +15,9 @@ namespace temper {
 // without bias, batch norm, ReLU, 32->classes; 1x28x28.
 [[nodiscard]] std::shared_ptr<Classifier> make_mnist_cnn(const ArchitectureOptions& options);
 
+// The net of TRADES for MNIST (Zhang et al., 2019), with the names of the official code: four 3x3
+// convolutions of 32, 32, 64 and 64 channels, pooling after each pair, 1024->200, dropout 0.5,
+// 200->200, 200->classes; 1x28x28.
+[[nodiscard]] std::shared_ptr<Classifier> make_small_cnn(const ArchitectureOptions& options);
+
 }  // namespace temper

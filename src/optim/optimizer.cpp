@@ -8,6 +8,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "optim/copy_state.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -136,27 +137,7 @@ class AdamW final : public Optimizer {
 }  // namespace
 
 void Optimizer::load_state(const StateDict& state) {
-  const at::NoGradGuard no_grad;
-  const StateDict own = this->state();
-  if (own.size() != state.size()) {
-    throw ConfigError(concat("the optimizer state holds ", state.size(),
-                             " tensors, this optimizer has ", own.size(),
-                             ": it was saved by another optimizer or model"));
-  }
-  for (const auto& [name, tensor] : own) {
-    const at::Tensor* found = nullptr;
-    for (const auto& [saved_name, saved] : state) {
-      if (saved_name == name) {
-        found = &saved;
-      }
-    }
-    if (found == nullptr || found->sizes() != tensor.sizes()) {
-      throw ConfigError(concat("the optimizer state ",
-                               found == nullptr ? "lacks " : "has another shape for ", name));
-    }
-    at::Tensor target = tensor;
-    target.copy_(*found);
-  }
+  copy_state(this->state(), state, "optimizer state");
 }
 
 std::unique_ptr<Optimizer> make_sgd(std::vector<NamedParameter> parameters,

@@ -47,6 +47,14 @@ RandomStart random_start(const std::string& name) {
   return starts.at(name);
 }
 
+AttackTarget attack_target(const std::string& name) {
+  static const std::map<std::string, AttackTarget> targets{
+      {"none", AttackTarget::kNone},
+      {"random", AttackTarget::kRandom},
+      {"least_likely", AttackTarget::kLeastLikely}};
+  return targets.at(name);
+}
+
 TransformStep build_step(const TransformStepConfig& step, int image_size) {
   const int size = step.size == 0 ? image_size : static_cast<int>(step.size);
   if (step.name == "random_resized_crop") {
@@ -85,6 +93,26 @@ Normalization build_normalization(const NormalizationConfig& config) {
                                : normalization_presets().at(config.preset);
 }
 
+namespace {
+
+// To its device and type, channels-last on CUDA.
+void place(Classifier& model, const Placement& placement) {
+  model.to(placement.device, placement.dtype);
+  if (!placement.device.is_cuda()) {
+    return;
+  }
+  for (at::Tensor& parameter : model.parameters()) {
+    if (parameter.dim() == 4) {
+      // An explicit layout, also for 1x1 kernels, whose strides would otherwise stay ambiguous.
+      parameter.set_data(
+          at::empty_like(parameter, at::TensorOptions(), at::MemoryFormat::ChannelsLast)
+              .copy_(parameter.detach()));
+    }
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& catalogs,
                                         const Placement& placement, std::string* weights_line) {
   auto model = build_architecture(config, catalogs);
@@ -97,30 +125,42 @@ std::shared_ptr<Classifier> build_model(const Config& config, const Catalogs& ca
       *weights_line = line;
     }
   }
-  model->to(placement.device, placement.dtype);
-  if (placement.device.is_cuda()) {
-    for (at::Tensor& parameter : model->parameters()) {
-      if (parameter.dim() == 4) {
-        // An explicit layout, also for 1x1 kernels, whose strides would otherwise stay ambiguous.
-        parameter.set_data(
-            at::empty_like(parameter, at::TensorOptions(), at::MemoryFormat::ChannelsLast)
-                .copy_(parameter.detach()));
-      }
-    }
+  place(*model, placement);
+  return model;
+}
+
+std::shared_ptr<Classifier> build_average_model(const Config& config, const Catalogs& catalogs,
+                                                const Placement& placement) {
+  auto model = build_architecture(config, catalogs);
+  place(*model, placement);
+  for (at::Tensor& parameter : model->parameters()) {
+    parameter.set_requires_grad(false);
   }
   return model;
 }
 
-NamedAttack build_attack(const Config& config, const AttackConfig& attack,
-                         const Catalogs& catalogs) {
+std::string attack_name(const AttackConfig& attack) {
+  if (attack.name != "pgd") {
+    return attack.name;
+  }
+  return concat("pgd-", attack.steps, attack.restarts > 1 ? concat("x", attack.restarts) : "",
+                attack.keep == "best" ? "-best" : "",
+                attack.target == "none" ? "" : concat("-", attack.target));
+}
+
+NamedAttack build_attack(const Config& config, const AttackConfig& attack, const Catalogs& catalogs,
+                         bool trades_l2_steps) {
   const ThreatModel threat_model{.norm = config.threat_model.norm == "l2" ? Norm::kL2 : Norm::kLinf,
                                  .epsilon = config.threat_model.epsilon};
   const PgdOptions options{.steps = static_cast<int>(attack.steps),
                            .step_size = attack.step_size,
                            .random_start = random_start(attack.random_start),
-                           .start_scale = attack.start_scale};
-  const bool counted = attack.name == "pgd";
-  return {.name = counted ? concat("pgd-", attack.steps) : attack.name,
+                           .start_scale = attack.start_scale,
+                           .restarts = static_cast<int>(attack.restarts),
+                           .keep_best = attack.keep == "best",
+                           .target = attack_target(attack.target),
+                           .trades_l2_steps = trades_l2_steps};
+  return {.name = attack_name(attack),
           .threat_model = threat_model,
           .attack = catalogs.attacks.make(attack.name, threat_model, options)};
 }
@@ -129,7 +169,8 @@ std::shared_ptr<TrainingMethod> build_method(const Config& config, const Catalog
   const MethodConfig& method = config.method;
   std::shared_ptr<const Attack> attack;
   if (method.name != "standard") {
-    attack = build_attack(config, method.attack, catalogs).attack;
+    const bool trades_l2_steps = method.name == "trades" && method.reference_order;
+    attack = build_attack(config, method.attack, catalogs, trades_l2_steps).attack;
   }
   const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
   return catalogs.methods.make(

@@ -95,17 +95,17 @@ void Checker::check_normalization() const {
 
 void Checker::check_model() const {
   const ModelConfig& model = config_.model;
-  const std::int64_t size = model.architecture == "digits_cnn"  ? 8
-                            : model.architecture == "mnist_cnn" ? 28
-                                                                : 0;
+  const std::string& name = model.architecture;
+  const std::int64_t size = name == "digits_cnn"                         ? 8
+                            : name == "mnist_cnn" || name == "small_cnn" ? 28
+                                                                         : 0;
   if (size != 0 && (config_.data.channels != 1 || config_.data.image_size != size)) {
     add({"model.architecture", "data.channels", "data.image_size"},
         concat(model.architecture, " takes images of 1x", size, 'x', size, ", data has ",
                config_.data.channels, 'x', config_.data.image_size, 'x', config_.data.image_size));
   }
-  if (size != 0 && model.small_images) {
-    add({"model.small_images", "model.architecture"},
-        concat(model.architecture, " has no other stem"));
+  if (!name.starts_with("resnet") && model.small_images) {
+    add({"model.small_images", "model.architecture"}, concat(name, " has no other stem"));
   }
   const std::string weights = model.initial_weights.value_or("weights.pt");
   if (!weights.ends_with(".pt") && !weights.ends_with(".pth") &&
@@ -142,9 +142,17 @@ void Checker::check_threat_model() const {
 }
 
 void Checker::check_attack(const AttackConfig& attack, const std::string& path) const {
+  if (attack.restarts > 1 && attack.random_start == "none") {
+    add({path + ".restarts", path + ".random_start", path + ".name"},
+        "without a random start all restarts are the same; set random_start, or restarts to 1");
+  }
   if (attack.name != "fgsm") {
     check_budget(attack.step_size, path + ".step_size");
     return;
+  }
+  if (attack.keep != "last" || attack.target != "none") {
+    add({path + (attack.keep != "last" ? ".keep" : ".target"), path + ".name"},
+        "fgsm has no such choice; remove the key, or use pgd with steps: 1");
   }
   if (attack.steps != 1) {
     add({path + ".steps", path + ".name"},
@@ -177,9 +185,22 @@ void Checker::check_method() const {
                has_clean_forward(method.name) ? "clean_forward" : "adversarial_forward",
                " to update"));
   }
-  if (method.reference_order && method.name != "trades") {
+  if (method.reference_order && method.name != "trades" && method.name != "pgd_at") {
     add({"method.reference_order", "method.name"},
-        concat("there is a reference order for trades, not for ", method.name));
+        concat("there is a reference order for trades and pgd_at, not for ", method.name));
+  }
+  if (method.reference_order && method.name == "pgd_at" && config_.training.accumulation > 1) {
+    add({"method.reference_order", "training.accumulation"},
+        "the reference order of pgd_at has no accumulation; set training.accumulation to 1");
+  }
+  if (method.name == "trades" && method.attack.random_start == "none") {
+    add({"method.attack.random_start", "method.attack.name", "method.attack", "method.name"},
+        "the loss of the trades attack has no gradient at the clean image, so it would not move; "
+        "use pgd with random_start: normal or uniform");
+  }
+  if (method.name == "trades" && method.attack.target != "none") {
+    add({"method.attack.target", "method.name"},
+        "the attack of trades maximises a divergence and has no target; remove the key");
   }
   if (adversarial) {
     check_attack(method.attack, "method.attack");

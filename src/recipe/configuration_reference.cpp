@@ -21,7 +21,7 @@ arguments.
   of files, at the top of a file names what is merged before it, relative to the file.
 * `threat_model.epsilon=8/255` on the command line sets one key by its dotted path. The value is YAML
   and replaces the whole key, also a map or a list: `'data.transform.train=[]'`,
-  `'method.attack={name: fgsm}'`.
+  `'validation.attack={name: fgsm}'`.
 * Everything is checked before anything starts. All problems are reported together, as
   `file:line:column: path.to.key: what is wrong`; in `command line:2:5` the line is the number of
   the argument. The exit status is 2.

@@ -122,9 +122,11 @@ void describe(Visitor& visit, DataConfig& data) {
 template <typename Visitor>
 void describe(Visitor& visit, ModelConfig& model) {
   visit("architecture", model.architecture,
-        {.help = "The network; ResNets as torchvision defines them, `digits_cnn` for 1x8x8 and "
-                 "`mnist_cnn` for 1x28x28 images.",
-         .choices = {"resnet18", "resnet34", "resnet50", "digits_cnn", "mnist_cnn"}});
+        {.help = "The network; ResNets as torchvision defines them, `wide_cnn` for any size, "
+                 "`digits_cnn` for 1x8x8, `mnist_cnn` and `small_cnn` (of TRADES) for 1x28x28 "
+                 "images.",
+         .choices = {"resnet18", "resnet34", "resnet50", "wide_cnn", "digits_cnn", "mnist_cnn",
+                     "small_cnn"}});
   visit("small_images", model.small_images,
         {.help = "ResNets for 32x32 images: 3x3 stem without stride and pooling."});
   visit("initial_weights", model.initial_weights,
@@ -160,6 +162,18 @@ void describe(Visitor& visit, AttackConfig& attack) {
          .choices = {"none", "uniform", "normal"}});
   visit("start_scale", attack.start_scale,
         {.help = "Standard deviation of a normal start.", .min = 0, .positive = true});
+  visit("restarts", attack.restarts,
+        {.help = "Runs from new random starts; each sample keeps the one with the largest loss.",
+         .min = 1,
+         .max = 1000});
+  visit("keep", attack.keep,
+        {.help = "Which iterate counts: the `last` one, or the `best`, that with the largest loss, "
+                 "for one forward more.",
+         .choices = {"last", "best"}});
+  visit("target", attack.target,
+        {.help = "`none`: away from the label; else towards another class: a `random` one, or the "
+                 "`least_likely`.",
+         .choices = {"none", "random", "least_likely"}});
 }
 
 template <typename Visitor>
@@ -186,9 +200,10 @@ void describe(Visitor& visit, BatchNormStatisticsConfig& statistics) {
 template <typename Visitor>
 void describe(Visitor& visit, MethodConfig& method) {
   visit("name", method.name,
-        {.help = "The training method; `mixed` is CE(clean) + beta CE(adversarial).",
-         .choices = {"standard", "trades", "mixed"},
-         .later = {"pgd_at", "mart", "fgsm_rs", "n_fgsm", "free"}});
+        {.help = "The training method; `mixed` is CE(clean) + beta CE(adversarial), `pgd_at` "
+                 "CE(adversarial) alone.",
+         .choices = {"standard", "pgd_at", "mixed", "trades"},
+         .later = {"mart", "fgsm_rs", "n_fgsm", "free"}});
   visit("beta", method.beta, {.help = "Weight of the robust loss.", .min = 0});
   visit("start_epoch", method.start_epoch,
         {.help = "Train on clean images until this epoch.", .min = 0});
@@ -200,15 +215,18 @@ void describe(Visitor& visit, MethodConfig& method) {
   visit("epsilon_warmup", method.epsilon_warmup,
         {.help = "Time over which epsilon grows from 0.", .only_default = true});
   visit("reference_order", method.reference_order,
-        {.help = "The forwards of the authors' code, in its order and modes (trades only)."});
+        {.help = "The forwards of the authors' code, in its order and modes (trades and pgd_at); "
+                 "for pgd_at on one process."});
   visit("batch_norm_statistics", method.batch_norm_statistics,
         {.help = "What each forward does with batch norm."});
 }
 
 template <typename Visitor>
 void describe(Visitor& visit, WeightAverageConfig& average) {
-  visit("decay", average.decay, {.help = "Kept part of an update.", .min = 0, .max = 1});
-  visit("warmup", average.warmup, {.help = "Smaller decay at first."});
+  visit("decay", average.decay,
+        {.help = "Kept part of an update.", .min = 0, .max = 1, .below_max = true});
+  visit("warmup", average.warmup,
+        {.help = "A smaller decay at first: (1 + t) / (10 + t) after t updates."});
 }
 
 template <typename Visitor>
@@ -241,7 +259,8 @@ void describe(Visitor& visit, TrainingConfig& training) {
   visit("gradient_clip", training.gradient_clip,
         {.help = "Largest norm of the gradient.", .min = 0, .positive = true});
   visit("weight_average", training.weight_average,
-        {.help = "Exponential average of the weights.", .only_default = true});
+        {.help = "Exponential average of the weights and batch-norm statistics; validation uses "
+                 "it."});
 }
 
 template <typename Visitor>
@@ -309,7 +328,8 @@ void describe(Visitor& visit, DistributedConfig& distributed) {
   visit("check_collectives", distributed.check_collectives,
         {.help = "Compare what the ranks are about to reduce.", .only_default = true});
   visit("compare_replicas", distributed.compare_replicas,
-        {.help = "How often the weights of all ranks are compared.", .only_default = true});
+        {.help = "How often, besides at the start, the bits of the weights of all ranks are "
+                 "compared; `0up`: never."});
 }
 
 template <typename Visitor>

@@ -1,7 +1,6 @@
 #include "recipe/resume.h"
 
 #include "temper/checkpoint/container.h"
-#include "temper/checkpoint/directory.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 
@@ -10,42 +9,17 @@ namespace {
 
 using Kind = ResumePolicy::Kind;
 
-std::string choose_file(const ResumePolicy& policy, const std::filesystem::path& folder) {
-  if (policy.kind == Kind::kFile) {
-    return policy.file.string();
+// Says which keys of the configuration are not those of the checkpoint.
+void log_changes(const std::string& path, const std::vector<ConfigChange>& changes) {
+  std::string text;
+  for (const ConfigChange& change : changes) {
+    text +=
+        concat("\n  ", change.key, ": ", change.before.empty() ? "(no such key)" : change.before,
+               " -> ", change.now.empty() ? "(no such key)" : change.now);
   }
-  const NewestCheckpoint newest = CheckpointDirectory(folder, 0).newest_valid();
-  for (const RejectedFile& rejected : newest.rejected) {
-    log_warning("checkpoint ", rejected.path.string(), " is not used: ", rejected.reason);
+  if (!text.empty()) {
+    log_warning("the configuration is not that of ", path, ":", text);
   }
-  return newest.checkpoint ? newest.path.string() : "";
-}
-
-void require_same(const std::string& path, const char* what, const std::string& before,
-                  const std::string& now) {
-  if (before != now) {
-    throw ConfigError(concat(
-        path, " was made with ", what, " ", before, ", now it is ", now,
-        ": the samples of an update would differ; start a new run with another --run-dir, or use "
-        "the file as model.initial_weights"));
-  }
-}
-
-// Says which lines of the configuration are not those of the checkpoint.
-void log_changes(const std::string& path, const std::string& before, const std::string& now) {
-  if (before == now) {
-    return;
-  }
-  const std::vector<std::string> old_lines = split(before, '\n');
-  const std::vector<std::string> new_lines = split(now, '\n');
-  std::string changes;
-  for (std::size_t i = 0; old_lines.size() == new_lines.size() && i < old_lines.size(); ++i) {
-    if (old_lines[i] != new_lines[i]) {
-      changes += concat("\n  ", trim(old_lines[i]), "  ->  ", trim(new_lines[i]));
-    }
-  }
-  log_warning("the configuration is not that of ", path,
-              changes.empty() ? ", keys were added or removed" : ":", changes);
 }
 
 }  // namespace
@@ -89,32 +63,53 @@ ValueDict to_entries(const ResumeKey& key) {
           {"config", key.config}};
 }
 
-std::optional<Value> find_checkpoint(const ResumePolicy& policy,
-                                     const std::filesystem::path& folder,
-                                     Communicator& communicator, ResumeKey& now) {
+std::optional<ChosenCheckpoint> choose_checkpoint(const ResumePolicy& policy,
+                                                  const std::filesystem::path& folder,
+                                                  std::vector<RejectedFile>* rejected) {
   if (policy.kind == Kind::kNever) {
     return std::nullopt;
   }
-  const std::string path =
-      broadcast_text(communicator, communicator.is_main_rank() ? choose_file(policy, folder) : "");
-  if (path.empty()) {
-    if (policy.kind == Kind::kMust) {
-      throw ConfigError(concat("--resume must: ", folder.string(), " holds no valid checkpoint"));
+  if (policy.kind == Kind::kFile) {
+    return ChosenCheckpoint{policy.file.string(), read_resume_file(policy.file.string())};
+  }
+  NewestCheckpoint newest = CheckpointDirectory(folder, 0).newest_valid();
+  if (rejected != nullptr) {
+    *rejected = newest.rejected;
+  }
+  if (!newest.checkpoint && policy.kind == Kind::kMust) {
+    throw ConfigError(concat("--resume must: ", folder.string(), " holds no valid checkpoint"));
+  }
+  return newest.checkpoint
+             ? std::optional(ChosenCheckpoint{newest.path.string(), std::move(*newest.checkpoint)})
+             : std::nullopt;
+}
+
+std::optional<Value> find_checkpoint(const ResumePolicy& policy,
+                                     const std::filesystem::path& folder,
+                                     Communicator& communicator, ResumeKey& now,
+                                     const std::vector<std::string>& allowed) {
+  std::optional<ChosenCheckpoint> chosen;
+  if (communicator.is_main_rank()) {
+    std::vector<RejectedFile> rejected;
+    chosen = choose_checkpoint(policy, folder, &rejected);
+    for (const RejectedFile& file : rejected) {
+      log_warning("checkpoint ", file.path.string(), " is not used: ", file.reason);
     }
+  }
+  const std::string path = broadcast_text(communicator, chosen ? chosen->path : "");
+  if (path.empty()) {
     return std::nullopt;
   }
-  Value checkpoint = policy.kind == Kind::kFile ? read_resume_file(path) : read_checkpoint(path);
-  const ValueDict& saved = checkpoint.as_dict();
-  require_same(path, "data of index hash", saved.at("data_fingerprint").as_string(),
-               now.data_fingerprint);
-  require_same(path, "run.seed", concat(saved.at("seed").as_int()), concat(now.seed));
-  require_same(path, "a global batch size of", concat(saved.at("global_batch_size").as_int()),
-               concat(now.global_batch_size));
+  if (!chosen) {
+    chosen = {path, read_checkpoint(path)};
+  }
+  check_resume(path, chosen->checkpoint, now, allowed);
+  const ValueDict& saved = chosen->checkpoint.as_dict();
   now.compute_threads = saved.at("compute_threads").as_int();
   if (communicator.is_main_rank()) {
-    log_changes(path, saved.at("config").as_string(), now.config);
+    log_changes(path, config_changes(saved.at("config").as_string(), now.config));
   }
-  return checkpoint;
+  return std::move(chosen->checkpoint);
 }
 
 }  // namespace temper

@@ -4,21 +4,25 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "recipe/resume_rules.h"
+#include "temper/checkpoint/directory.h"
 #include "temper/checkpoint/value.h"
 #include "temper/dist/communicator.h"
 #include "temper/recipe/training_run.h"
 
 namespace temper {
 
-// What must be the same before and after: the samples of an update depend on it.
-struct ResumeKey {
-  std::string data_fingerprint;
-  std::int64_t seed = 0;
-  std::int64_t global_batch_size = 0;
-  std::int64_t compute_threads = 1;  // not compared: a resumed run takes over the number
-  std::string config;                // a difference is logged, not refused
+// The file that a run in `folder` goes on from; nothing when it starts anew. ConfigError when the
+// policy wants a file and there is no valid one. `rejected`: damaged files that were passed over.
+struct ChosenCheckpoint {
+  std::string path;
+  Value checkpoint;
 };
+[[nodiscard]] std::optional<ChosenCheckpoint> choose_checkpoint(
+    const ResumePolicy& policy, const std::filesystem::path& folder,
+    std::vector<RejectedFile>* rejected = nullptr);
 
 // The entries of a checkpoint that `find_checkpoint` reads.
 [[nodiscard]] ValueDict to_entries(const ResumeKey& key);
@@ -28,6 +32,7 @@ struct ResumeKey {
 // `now.compute_threads` becomes that of the file.
 [[nodiscard]] std::optional<Value> find_checkpoint(const ResumePolicy& policy,
                                                    const std::filesystem::path& folder,
-                                                   Communicator& communicator, ResumeKey& now);
+                                                   Communicator& communicator, ResumeKey& now,
+                                                   const std::vector<std::string>& allowed);
 
 }  // namespace temper

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <optional>
 
-#include "temper/checkpoint/directory.h"
+#include "recipe/resume_rules.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/launch/run_directory.h"
@@ -23,21 +23,13 @@ LoadedConfig load(const TrainCommand& command) {
 }
 
 // Before any rank starts: finds what can be found, and makes the run's directory.
-std::filesystem::path prepare(const TrainingRun& run, const Catalogs& catalogs,
+std::filesystem::path prepare(const TrainingRun& run, int world_size, const Catalogs& catalogs,
                               std::optional<RunDirectoryLock>& lock) {
   for (const std::string& notice : run.loaded.notices) {
     log_warning(notice);
   }
   const Config& config = run.loaded.config;
-  check_training_inputs(config, catalogs);
-  if (run.resume.kind == ResumePolicy::Kind::kMust &&
-      !CheckpointDirectory(run.run_directory / "checkpoints", 0).newest_valid().checkpoint) {
-    throw ConfigError(concat("--resume must: ", (run.run_directory / "checkpoints").string(),
-                             " holds no valid checkpoint"));
-  }
-  if (run.resume.kind == ResumePolicy::Kind::kFile) {
-    static_cast<void>(read_resume_file(run.resume.file.string()));
-  }
+  check_training_inputs(run, world_size, catalogs);
   const std::filesystem::path directory = choose_run_directory(
       {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
   lock.emplace(directory);
@@ -59,12 +51,15 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   }
   run.run_directory = command.run_directory;
   run.resume = parse_resume_policy(command.resume);
+  run.allowed_changes = command.allowed_changes;
+  check_allowed_changes(run.allowed_changes);
   run.progress = parse_progress_mode(command.progress);
   run.cpus = command.cpus;
   run.command = command.start.command;
   std::optional<RunDirectoryLock> lock;
   return start_ranks(
-      command.start, [&] { return prepare(run, catalogs, lock); },
+      command.start,
+      [&] { return prepare(run, count_processes(command.start.processes), catalogs, lock); },
       [&](const RankEnvironment& environment) {
         run.environment = environment;
         return run_training_rank(run, catalogs);

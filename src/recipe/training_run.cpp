@@ -15,6 +15,7 @@
 #include "temper/core/log.h"
 #include "temper/launch/run_directory.h"
 #include "temper/metrics/metrics_log.h"
+#include "temper/models/model_state.h"
 #include "temper/report/html.h"
 
 namespace temper {
@@ -53,6 +54,22 @@ int exit_status(StopReason reason) {
 
 std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
 
+ResumeKey resume_key(const TrainingRun& run, const DataSets& data, int world_size) {
+  const Config& config = run.loaded.config;
+  return {.data_fingerprint = fingerprint(data),
+          .seed = static_cast<std::int64_t>(config.run.seed),
+          .global_batch_size = global_batch_size(config, world_size),
+          .config = print_config(run.loaded, /*with_comments=*/false)};
+}
+
+// The forward for logging comes after the collective that averages local statistics.
+void require_one_process_for_reference(const Config& config, int world_size) {
+  if (config.method.reference_order && config.method.name == "pgd_at" && world_size > 1) {
+    throw ConfigError(concat("method.reference_order of pgd_at is for one process, not for ",
+                             world_size, "; set it to false"));
+  }
+}
+
 // One rank's objects, built in the start-up order of a rank.
 class TrainingRank {
  public:
@@ -66,12 +83,14 @@ class TrainingRank {
   void build_loaders();
   void announce() const;
   void build_training();
-  void open_run_files(std::int64_t resumed_update);
+  void open_run_files(std::int64_t resumed_update, std::int64_t saved_update);
   [[nodiscard]] StopReason train();
   [[nodiscard]] TrainerParts trainer_parts();
   [[nodiscard]] TrainerOptions trainer_options() const;
   EvaluationResult validate();
   void report_end(const Trainer& trainer, StopReason reason);
+  // The weight average if there is one.
+  [[nodiscard]] Classifier& evaluated_model() { return average_model_ ? *average_model_ : *model_; }
 
   [[nodiscard]] bool is_main_rank() const { return runtime_.is_main_rank(); }
   [[nodiscard]] int world_size() const { return runtime_.environment().world_size; }
@@ -97,6 +116,8 @@ class TrainingRank {
   std::shared_ptr<TrainingMethod> method_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<GradientReducer> reducer_;
+  std::shared_ptr<Classifier> average_model_;  // null: no average
+  std::optional<WeightAverage> average_;
   SinkList sinks_;  // filled on the main rank; other ranks write nothing
   std::optional<RunDirectoryLock> lock_;
   std::optional<CheckpointDirectory> checkpoints_;
@@ -107,16 +128,14 @@ int TrainingRank::work() {
   data_ = open_data_sets(config_);
   runtime_.connect();
   choose_directory();
-  resume_key_ = {.data_fingerprint = fingerprint(data_),
-                 .seed = static_cast<std::int64_t>(config_.run.seed),
-                 .global_batch_size = global_batch_size(config_, world_size()),
-                 .compute_threads = runtime_.threads().compute,
-                 .config = print_config(run_.loaded, /*with_comments=*/false)};
+  require_one_process_for_reference(config_, world_size());
+  resume_key_ = resume_key(run_, data_, world_size());
+  resume_key_.compute_threads = runtime_.threads().compute;
   require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
   build_loaders();
   runtime_.heartbeat().set_phase("read checkpoint");
-  checkpoint_ =
-      find_checkpoint(run_.resume, checkpoint_folder(), runtime_.communicator(), resume_key_);
+  checkpoint_ = find_checkpoint(run_.resume, checkpoint_folder(), runtime_.communicator(),
+                                resume_key_, run_.allowed_changes);
   runtime_.set_compute_threads(static_cast<int>(resume_key_.compute_threads));
   runtime_.heartbeat().set_phase("build model");
   build_training();
@@ -153,6 +172,7 @@ void TrainingRank::build_loaders() {
   shape_ = {.epochs = config_.training.epochs,
             .updates_per_epoch = static_cast<std::int64_t>(sampler_->updates_per_epoch()),
             .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
+            .global_batch_size = global_batch,
             .max_updates = config_.training.max_updates.value_or(0)};
   const LoaderOptions options{.threads = runtime_.threads().loader,
                               .memory_limit = config_.data.memory_limit.bytes,
@@ -206,6 +226,8 @@ TrainerOptions TrainingRank::trainer_options() const {
           .validate_every = config_.validation.every,
           .checkpoint_every = config_.checkpoint.every,
           .log_every = config_.logging.every,
+          .compare_replicas_every = config_.distributed.compare_replicas,
+          .classes = config_.data.classes,
           .best = {.kind = config_.checkpoint.best.metric == "clean_accuracy"
                                ? BestMetric::Kind::kCleanAccuracy
                                : BestMetric::Kind::kRobustAccuracy,
@@ -221,7 +243,7 @@ EvaluationResult TrainingRank::validate() {
     attacks.push_back(*validation_attack_);
   }
   return evaluate(
-      *model_, *validation_loader_, attacks, runtime_.communicator(),
+      evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
       {.dataset_size = data_.validation->size(),
        .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
        .batch_size =
@@ -240,6 +262,11 @@ void TrainingRank::build_training() {
   broadcast_tensors(model_->buffers(), runtime_.communicator());
   method_ = build_method(config_, catalogs_);
   optimizer_ = build_optimizer(config_, *model_);
+  if (const auto& average = config_.training.weight_average) {
+    average_model_ = build_average_model(config_, catalogs_, runtime_.placement());
+    average_.emplace(state_dict(*model_), state_dict(*average_model_),
+                     WeightAverageOptions{.decay = average->decay, .warmup = average->warmup});
+  }
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   for (const auto& item : model_->named_parameters()) {
     parameters.emplace_back(item.key(), item.value());
@@ -248,7 +275,7 @@ void TrainingRank::build_training() {
                                    {.overlap = config_.distributed.overlap});
 }
 
-void TrainingRank::open_run_files(std::int64_t resumed_update) {
+void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t saved_update) {
   write_run_files(run_directory_, run_.loaded,
                   {.command = run_.command,
                    .world_size = world_size(),
@@ -269,7 +296,7 @@ void TrainingRank::open_run_files(std::int64_t resumed_update) {
   sinks_.add(
       make_sinks(run_directory_, config_, progress,
                  {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
-                 resumed_update > 0 ? std::optional(resumed_update) : std::nullopt));
+                 saved_update > 0 ? std::optional(saved_update) : std::nullopt));
 }
 
 TrainerParts TrainingRank::trainer_parts() {
@@ -281,7 +308,8 @@ TrainerParts TrainingRank::trainer_parts() {
                      .sampler = *sampler_,
                      .loader = *train_loader_,
                      .sink = sinks_,
-                     .checkpoints = checkpoints_ ? &*checkpoints_ : nullptr};
+                     .checkpoints = checkpoints_ ? &*checkpoints_ : nullptr,
+                     .average = average_ ? &*average_ : nullptr};
   if (data_.validation) {
     parts.validate = [this] { return validate(); };
   }
@@ -297,7 +325,9 @@ StopReason TrainingRank::train() {
     checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
   }
   Trainer trainer(trainer_parts(), trainer_options());
+  std::int64_t saved_update = 0;  // not that of the run when its updates have other samples now
   if (checkpoint_) {
+    saved_update = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
     trainer.restore(*checkpoint_);
     checkpoint_.reset();
   }
@@ -305,7 +335,7 @@ StopReason TrainingRank::train() {
   // are.
   if (is_main_rank()) {
     announce();
-    open_run_files(trainer.progress().update);
+    open_run_files(trainer.progress().update, saved_update);
   }
   const StopReason reason = trainer.run();
   if (is_main_rank()) {
@@ -327,7 +357,7 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
                     .configuration = print_config(run_.loaded),
                     .examples = {}};
   if (data_.validation && validation_attack_) {
-    report.examples = make_examples(*model_, *data_.validation, *validation_loader_,
+    report.examples = make_examples(evaluated_model(), *data_.validation, *validation_loader_,
                                     *validation_attack_, runtime_.placement(), kReportExamples);
   }
   write_report(run_directory_ / "report.html", report);
@@ -353,14 +383,25 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
 
 }  // namespace
 
-void check_training_inputs(const Config& config, const Catalogs& catalogs) {
-  static_cast<void>(open_data_sets(config));
+void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs) {
+  const Config& config = run.loaded.config;
+  require_one_process_for_reference(config, world_size);
+  const DataSets data = open_data_sets(config);
   const auto model = build_architecture(config, catalogs);
   if (config.model.initial_weights) {
     load_initial_weights(*model, config.model);
   }
   static_cast<void>(build_transform(config, true));
   static_cast<void>(build_transform(config, false));
+  const bool named = run.resume.kind == ResumePolicy::Kind::kFile || !run.run_directory.empty();
+  if (!named && run.resume.kind == ResumePolicy::Kind::kMust) {
+    throw ConfigError("--resume must needs the run's folder: give --run-dir");
+  }
+  const std::filesystem::path folder = run.run_directory / "checkpoints";
+  if (const auto chosen = named ? choose_checkpoint(run.resume, folder) : std::nullopt) {
+    check_resume(chosen->path, chosen->checkpoint, resume_key(run, data, world_size),
+                 run.allowed_changes);
+  }
 }
 
 int run_training_rank(const TrainingRun& run, const Catalogs& catalogs) {

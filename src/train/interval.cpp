@@ -42,6 +42,8 @@ TrainRecord LoggingInterval::record(int epoch, const Progress& progress, double 
           .adversarial_accuracy = mean(kAdversarialCorrectSum),
           .learning_rate = learning_rate,
           .gradient_norm = gradient_norm_,
+          .zero_gradient_samples = sums_[kZeroGradientSum],
+          .nonfinite_gradient_samples = sums_[kNonfiniteGradientSum],
           .images_per_second = elapsed > 0 ? samples / elapsed : kNotANumber,
           .seconds = {.data = seconds(Phase::kData),
                       .attack = seconds(Phase::kAttack),

@@ -1,5 +1,6 @@
 #include "temper/train/progress.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace temper {
@@ -27,6 +28,21 @@ bool RunShape::is_due(const Period& period, std::int64_t update) const {
     return std::floor(static_cast<double>(at) / length + kRounding);
   };
   return multiples(update) > multiples(update - 1);
+}
+
+Progress convert_progress(const Progress& progress, const RunShape& from, const RunShape& to) {
+  if (from.updates_per_epoch == to.updates_per_epoch &&
+      from.global_batch_size == to.global_batch_size) {
+    return progress;
+  }
+  const std::int64_t epoch = progress.update / from.updates_per_epoch;
+  const std::int64_t used = progress.update % from.updates_per_epoch * from.global_batch_size;
+  Progress converted = progress;
+  converted.update = epoch * to.updates_per_epoch +
+                     std::min(used / to.global_batch_size, to.updates_per_epoch - 1);
+  converted.validated_update =
+      progress.validated_update == progress.update ? converted.update : std::int64_t{0};
+  return converted;
 }
 
 }  // namespace temper

@@ -5,19 +5,28 @@
 #include "temper/methods/training_method.h"
 #include "temper/models/classifier.h"
 #include "temper/optim/optimizer.h"
+#include "temper/optim/weight_average.h"
 #include "temper/train/progress.h"
 
 namespace temper {
 
 inline constexpr int kCheckpointFormatVersion = 1;
 
-[[nodiscard]] Value run_state(const Classifier& model, const Optimizer& optimizer,
-                              const TrainingMethod& method, const Progress& progress,
+// What a checkpoint holds of a run.
+struct RunParts {
+  Classifier& model;
+  Optimizer& optimizer;
+  TrainingMethod& method;
+  WeightAverage* average = nullptr;  // null: none
+};
+
+[[nodiscard]] Value run_state(const RunParts& parts, const Progress& progress,
                               const RunShape& shape, const ValueDict& extra);
 
 // Throws ConfigError or DataError when the checkpoint does not fit; nothing else is left
-// half-restored then but the tensors of model and optimizer.
-void restore_run_state(const Value& checkpoint, Classifier& model, Optimizer& optimizer,
-                       TrainingMethod& method, Progress& progress);
+// half-restored then but the tensors of model, average and optimizer. Returns the progress in
+// updates of `shape`.
+[[nodiscard]] Progress restore_run_state(const Value& checkpoint, const RunParts& parts,
+                                         const RunShape& shape);
 
 }  // namespace temper

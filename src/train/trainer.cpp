@@ -10,9 +10,12 @@
 #include "temper/core/log.h"
 #include "temper/dist/delayed_read.h"
 #include "temper/dist/device.h"
+#include "temper/models/model_state.h"
 #include "temper/optim/gradients.h"
 #include "train/interval.h"
+#include "train/numerics_watch.h"
 #include "train/phase_clock.h"
+#include "train/replica_check.h"
 #include "train/run_state.h"
 #include "train/update_summary.h"
 
@@ -54,12 +57,15 @@ class Trainer::Loop {
   void compute_gradients(const DeviceUpdate& update);
   void take_outcomes(bool flush);
   void take_outcome(const Launched& launched, const double* values);
+  void watch(const double* values);
   void do_due_work();
+  void compare_replicas();
   bool validate();
   void save(bool best);
   void finish();
   void enter(Phase phase, std::string_view name);
   void event(const char* what, std::vector<std::pair<std::string, EventDetail>> details = {});
+  [[nodiscard]] RunParts run_parts() const;
   [[nodiscard]] int epoch_of(std::int64_t update) const;
   [[nodiscard]] StopReason own_stop_request() const;
 
@@ -73,10 +79,12 @@ class Trainer::Loop {
   std::int64_t next_update_ = 0;  // to be launched
   std::int64_t loading_epoch_ = -1;
   std::int64_t saved_update_ = -1;
+  std::int64_t compared_update_ = -1;
   StopReason stop_ = StopReason::kFinished;
   bool stopped_ = false;
   PhaseClock clock_;
   LoggingInterval interval_;
+  NumericsWatch watch_;
   Clock::time_point started_ = Clock::now();
 };
 
@@ -86,16 +94,27 @@ Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
       parameters_(parts.model.parameters()),
       statistics_(parts.model),
       summary_(parts.communicator, options.placement, statistics_.flat_size()),
-      outcomes_(options.placement.device) {}
+      outcomes_(options.placement.device),
+      watch_(options.classes) {}
+
+RunParts Trainer::Loop::run_parts() const {
+  return {.model = parts_.model,
+          .optimizer = parts_.optimizer,
+          .method = parts_.method,
+          .average = parts_.average};
+}
 
 void Trainer::Loop::restore(const Value& checkpoint) {
-  restore_run_state(checkpoint, parts_.model, parts_.optimizer, parts_.method, progress);
+  progress = restore_run_state(checkpoint, run_parts(), options_.shape);
   next_update_ = progress.update;
 }
 
 StopReason Trainer::Loop::run() {
   event(progress.update > 0 ? "resumed" : "started",
         {{"world_size", std::int64_t{parts_.communicator.world_size()}}});
+  if (!options_.compare_replicas_every.is_zero()) {
+    compare_replicas();
+  }
   interval_.restart();
   while (!stopped_) {
     do_due_work();
@@ -106,7 +125,8 @@ StopReason Trainer::Loop::run() {
     // The host must know where it stands before it validates, saves or ends.
     const bool last = next_update_ >= options_.shape.last_update();
     take_outcomes(last || options_.shape.is_due(options_.validate_every, next_update_) ||
-                  options_.shape.is_due(options_.checkpoint_every, next_update_));
+                  options_.shape.is_due(options_.checkpoint_every, next_update_) ||
+                  options_.shape.is_due(options_.compare_replicas_every, next_update_));
   }
   finish();
   return stop_;
@@ -163,8 +183,11 @@ void Trainer::Loop::step() {
     const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
     const at::Tensor skip = summary_.decide(norm);
     parts_.optimizer.step(learning_rate, skip);
+    parts_.method.after_update(parts_.model, skip);
     statistics_.commit(skip.eq(0));
-    parts_.method.after_update(skip);
+    if (parts_.average != nullptr) {
+      parts_.average->update(skip);
+    }
   }
   outcomes_.push(summary_.values());
   launched_.push_back({next_update_, update.global_size, learning_rate});
@@ -199,7 +222,7 @@ DeviceUpdate Trainer::Loop::fetch() {
 }
 
 void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
-  const double scale = parts_.communicator.world_size() / static_cast<double>(update.global_size);
+  const double scale = 1 / static_cast<double>(update.global_size);
   for (std::size_t i = 0; i < update.micro_batches.size(); ++i) {
     const bool last = i + 1 == update.micro_batches.size();
     StepContext context{
@@ -258,6 +281,7 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
     }
   } else {
     interval_.add(values, parts_.communicator.world_size());
+    watch(values);
   }
   const bool last = progress.update >= options_.shape.last_update();
   if (options_.shape.is_due(options_.log_every, progress.update) || last) {
@@ -267,8 +291,45 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
   }
 }
 
+void Trainer::Loop::watch(const double* values) {
+  for (const NumericsWarning& warning : watch_.add(values)) {
+    if (parts_.communicator.is_main_rank()) {
+      log_warning("update ", progress.update, ": ", warning.text);
+    }
+    event("warning", {{"warning", warning.kind}, {"text", warning.text}});
+  }
+}
+
+// Before validation and saving: neither is worth anything once ranks differ.
+void Trainer::Loop::compare_replicas() {
+  if (compared_update_ == progress.update) {
+    return;
+  }
+  if (parts_.enter_phase) {
+    parts_.enter_phase("compare replicas", progress.update);
+  }
+  StateDict tensors = state_dict(parts_.model);
+  if (parts_.average != nullptr) {
+    for (const auto& [name, tensor] : parts_.average->tensors()) {
+      tensors.emplace_back("average." + name, tensor);
+    }
+  }
+  const std::string difference = find_replica_difference(tensors, parts_.communicator);
+  if (!difference.empty()) {
+    throw std::runtime_error(
+        concat("the replicas differ at update ", progress.update, ": ", difference,
+               "; the last checkpoint may hold it, too. Check the memory of these hosts, and that "
+               "all run the same build"));
+  }
+  compared_update_ = progress.update;
+}
+
 void Trainer::Loop::do_due_work() {
   const bool last = progress.update >= options_.shape.last_update();
+  const bool compares = !options_.compare_replicas_every.is_zero();
+  if (compares && options_.shape.is_due(options_.compare_replicas_every, progress.update)) {
+    compare_replicas();
+  }
   bool best = false;
   const bool validation_due =
       last || options_.shape.is_due(options_.validate_every, progress.update);
@@ -297,7 +358,9 @@ bool Trainer::Loop::validate() {
     require(stop_ != StopReason::kFinished, "a validation was cut short without a stop request");
     return false;
   }
-  parts_.sink.write(validation_record(result, epoch_of(progress.update), progress.update));
+  ValidationRecord record = validation_record(result, epoch_of(progress.update), progress.update);
+  record.average = parts_.average != nullptr;
+  parts_.sink.write(record);
   progress.validated_update = progress.update;
   const bool robust =
       options_.best.kind == BestMetric::Kind::kRobustAccuracy && !result.attacks.empty();
@@ -325,9 +388,8 @@ void Trainer::Loop::save(bool best) {
       names.epoch = epoch_of(progress.update);
     }
     try {
-      parts_.checkpoints->save(run_state(parts_.model, parts_.optimizer, parts_.method, progress,
-                                         options_.shape, options_.checkpoint_extra),
-                               names);
+      parts_.checkpoints->save(
+          run_state(run_parts(), progress, options_.shape, options_.checkpoint_extra), names);
     } catch (const std::exception& failure) {
       error = failure.what();
     }

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "temper/core/error.h"
+#include "temper/metrics/record.h"
 
 namespace temper {
 namespace {
@@ -10,6 +11,7 @@ namespace {
 constexpr std::array kStopOrder{StopReason::kInterrupt, StopReason::kTerminate,
                                 StopReason::kCheckpoint, StopReason::kTimeUp};
 static_assert(kStopOrder.size() == kPhaseTimes - kStopFlags);
+static_assert(kLossSum == 0 && kSampleCount == 9);  // the sums of UpdateSummary::add
 
 }  // namespace
 
@@ -24,11 +26,17 @@ void UpdateSummary::begin() {
 }
 
 void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
-  const at::Tensor sums =
-      at::stack({output.loss.to(at::kDouble), output.clean_loss.to(at::kDouble),
-                 output.robust_loss.to(at::kDouble), output.clean_correct.to(at::kDouble),
-                 output.adversarial_correct.to(at::kDouble)});
-  values_.narrow(0, kLossSum, 5).add_(sums);
+  const at::Tensor absent = at::full({}, kNotANumber, options_);
+  const auto value = [&](const at::Tensor& sum) {
+    return sum.defined() ? sum.to(at::kDouble) : absent;
+  };
+  const at::Tensor predictions =
+      output.predictions.defined() ? output.predictions.to(at::kDouble) : absent;
+  const at::Tensor sums = at::stack(
+      {value(output.loss), value(output.clean_loss), value(output.robust_loss),
+       value(output.clean_correct), value(output.adversarial_correct), value(output.gradients.zero),
+       value(output.gradients.nonfinite), predictions.sum(), predictions.square().sum()});
+  values_.narrow(0, kLossSum, sums.numel()).add_(sums);
   values_[kSampleCount].add_(samples);
   values_[kNonfiniteRanks].add_(output.loss.isfinite().logical_not());
 }

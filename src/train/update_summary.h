@@ -14,13 +14,17 @@
 
 namespace temper {
 
-// Places in the vector.
+// Places in the vector. A sum that the method does not have is NaN.
 enum SummaryField : std::int64_t {
   kLossSum,
   kCleanLossSum,
   kRobustLossSum,
   kCleanCorrectSum,
   kAdversarialCorrectSum,
+  kZeroGradientSum,  // samples, see GradientCounts
+  kNonfiniteGradientSum,
+  kPredictionSum,  // of predicted classes
+  kPredictionSquareSum,
   kSampleCount,
   kNonfiniteRanks,
   kStopFlags,                       // one place for each StopReason but kFinished

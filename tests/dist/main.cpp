@@ -10,6 +10,8 @@ int main(int argc, char** argv) {
   temper::testing_support::add_attack_cases(cases);
   temper::testing_support::add_batch_norm_cases(cases);
   temper::testing_support::add_collectives_cases(cases);
+  temper::testing_support::add_resume_cases(cases);
+  temper::testing_support::add_replica_cases(cases);
   const int status = temper::testing_support::run_as_rank(cases);
   if (status >= 0) {
     return status;

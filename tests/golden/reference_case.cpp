@@ -41,7 +41,8 @@ PgdOptions attack_options(const Json& settings) {
           .step_size = number(settings.at("step_size")),
           .random_start = kind == "none"
                               ? RandomStart::kNone
-                              : (kind == "normal" ? RandomStart::kNormal : RandomStart::kUniform)};
+                              : (kind == "normal" ? RandomStart::kNormal : RandomStart::kUniform),
+          .trades_l2_steps = settings.at("method") == "trades"};
 }
 
 at::Tensor start_noise(const Json& settings, const ReferenceInputs& inputs, std::int64_t batch) {
@@ -71,6 +72,25 @@ void record_state(std::map<std::string, at::Tensor>& stages, const std::string& 
   }
 }
 
+// The forwards of a case as its file lists them, in the official order or in Temper's own.
+std::vector<std::string> forwards_of(const Json& settings, bool reference_order) {
+  const bool trades = settings.at("method") == "trades";
+  const std::string eval = mode(settings, "attack") == StatisticsMode::kRunning ? "E" : "T";
+  const std::string steps = concat(settings.at("steps").get<int>(), "x");
+  std::vector<std::string> forwards;
+  if (trades && reference_order) {
+    forwards = {concat(steps, "(", eval, " adv, ", eval, " clean)"), "T clean", "T adv", "T clean"};
+  } else if (trades) {
+    forwards = {concat(steps, eval, " adv"), "T clean", "T adv"};
+  } else if (reference_order) {
+    forwards = {concat(steps, eval, " adv"), concat(eval, " adv (attack loss)"), "T adv", "update",
+                "T clean (logging)"};
+  } else {
+    forwards = {concat(steps, eval, " adv"), "T adv"};
+  }
+  return forwards;
+}
+
 // A setting that this runner does not know would be compared without being applied.
 void require_known(const Json& settings, const std::vector<std::string>& known) {
   for (const auto& [key, value] : settings.items()) {
@@ -78,12 +98,61 @@ void require_known(const Json& settings, const std::vector<std::string>& known) 
   }
 }
 
+// Mode of a phase that the case may leave out.
+StatisticsMode mode_or(const Json& settings, const char* phase, StatisticsMode absent) {
+  return settings.at("batch_norm").contains(phase) ? mode(settings, phase) : absent;
+}
+
+MethodOptions method_options(const Json& settings, bool reference_order) {
+  const PhaseStatistics statistics{
+      .attack = mode(settings, "attack"),
+      .clean_forward = mode_or(settings, "clean_forward", StatisticsMode::kUpdate),
+      .adversarial_forward = mode(settings, "adversarial_forward")};
+  return {.beta = settings.contains("beta") ? number(settings.at("beta")) : 1,
+          .reference_order = reference_order,
+          .statistics = statistics};
+}
+
+// The image after one step, on a net of its own: its forwards may write statistics.
+at::Tensor first_step(const Json& settings, const std::string& net, const ReferenceInputs& inputs) {
+  PgdOptions options = attack_options(settings);
+  options.steps = 1;
+  const bool divergence = settings.at("method") == "trades";
+  return PgdAttack(threat_model(settings), options)
+      .perturb(*make_net(net, inputs), inputs.images[0], inputs.labels[0],
+               {.loss = divergence ? InnerLoss::kKlDivergence : InnerLoss::kCrossEntropy,
+                .statistics = mode(settings, "attack"),
+                .samples = at::arange(inputs.labels.size(1)),
+                .start_noise = start_noise(settings, inputs, 0)});
+}
+
+void record_outputs(std::map<std::string, at::Tensor>& stages, const StepOutput& output,
+                    double count) {
+  stages["adv_last"] = output.adversarial_images;
+  stages["logits_clean"] = output.clean_logits;
+  stages["logits_adv"] = output.adversarial_logits;
+  stages["loss_total"] = output.loss / count;
+  if (output.clean_loss.defined()) {
+    stages["loss_natural"] = output.clean_loss / count;
+    stages["loss_robust"] = output.robust_loss / count;
+  }
+}
+
+// Clean logits with the updated weights and the batch's statistics.
+void record_after_step(std::map<std::string, at::Tensor>& stages, Classifier& model,
+                       const at::Tensor& images, const at::Tensor& labels) {
+  const at::NoGradGuard no_grad;
+  const StatisticsModeGuard guard(model, StatisticsMode::kBatch);
+  stages["logits_clean_after_step"] = model.forward(images);
+  stages["loss_clean_after_step"] =
+      cross_entropy_sum(stages["logits_clean_after_step"], labels) / labels.numel();
+}
+
 }  // namespace
 
 bool is_supported(const Json& settings) {
   const auto method = settings.at("method").get<std::string>();
-  return method == "trades" && settings.at("norm") == "linf" &&
-         !settings.contains("weight_perturbation");
+  return (method == "trades" || method == "pgd_at") && !settings.contains("weight_perturbation");
 }
 
 std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& optimizer_settings,
@@ -98,16 +167,10 @@ std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& opt
           "another optimizer");
   std::map<std::string, at::Tensor> stages;
   const auto model = make_net(net, inputs);
-  const ThreatModel threat = threat_model(settings);
-  const MethodOptions options{
-      .beta = number(settings.at("beta")),
-      .reference_order = reference_order,
-      .statistics = {.attack = mode(settings, "attack"),
-                     .clean_forward = mode(settings, "clean_forward"),
-                     .adversarial_forward = mode(settings, "adversarial_forward")}};
   const auto method = built_in_methods().make(
       settings.at("method").get<std::string>(),
-      std::make_shared<PgdAttack>(threat, attack_options(settings)), options);
+      std::make_shared<PgdAttack>(threat_model(settings), attack_options(settings)),
+      method_options(settings, reference_order));
   std::vector<NamedParameter> named;
   for (const auto& item : model->named_parameters()) {
     named.push_back({item.key(), item.value()});
@@ -115,15 +178,10 @@ std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& opt
   const auto optimizer =
       make_sgd(named, {.momentum = number(optimizer_settings.at("momentum")),
                        .weight_decay = number(optimizer_settings.at("weight_decay"))});
-  PgdOptions first_step = attack_options(settings);
-  first_step.steps = 1;
-  stages["adv_step1"] = PgdAttack(threat, first_step)
-                            .perturb(*model, inputs.images[0], inputs.labels[0],
-                                     {.loss = InnerLoss::kKlDivergence,
-                                      .statistics = options.statistics.attack,
-                                      .start_noise = start_noise(settings, inputs, 0)});
+  stages["adv_step1"] = first_step(settings, net, inputs);
   PendingStatistics statistics(*model);
   std::vector<at::Tensor> totals;
+  const at::Tensor not_skipped = at::zeros({});
   for (std::int64_t batch = 0; batch < inputs.images.size(0); ++batch) {
     zero_gradients(model->parameters());
     const double count = static_cast<double>(inputs.labels.size(1));
@@ -135,17 +193,16 @@ std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& opt
         context, {inputs.images[batch], inputs.labels[batch], at::arange(inputs.labels.size(1))});
     totals.push_back(output.loss / count);
     if (batch == 0) {
-      stages["adv_last"] = output.adversarial_images;
-      stages["logits_clean"] = output.clean_logits;
-      stages["logits_adv"] = output.adversarial_logits;
-      stages["loss_natural"] = output.clean_loss / count;
-      stages["loss_robust"] = output.robust_loss / count;
-      stages["loss_total"] = output.loss / count;
+      record_outputs(stages, output, count);
       for (const auto& item : model->named_parameters()) {
         stages["grad/" + item.key()] = item.value().grad().clone();
       }
     }
-    optimizer->step(number(optimizer_settings.at("learning_rate")), at::zeros({}));
+    optimizer->step(number(optimizer_settings.at("learning_rate")), not_skipped);
+    method->after_update(*model, not_skipped);
+    if (batch == 0) {
+      record_after_step(stages, *model, inputs.images[batch], inputs.labels[batch]);
+    }
     statistics.commit(at::ones({}, at::kBool));
     if (batch == 0) {
       record_state(stages, "state1/", *model);
@@ -154,6 +211,14 @@ std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& opt
   record_state(stages, "state5/", *model);
   stages["loss_total_5"] = at::stack(totals);
   return stages;
+}
+
+bool has_reference_order(const Json& settings) {
+  const auto listed = settings.at("forwards").get<std::vector<std::string>>();
+  const bool official = listed == forwards_of(settings, true);
+  require(official || listed == forwards_of(settings, false),
+          "the runner does not know these forwards: ", settings.at("forwards").dump());
+  return official;
 }
 
 }  // namespace temper::testing_support

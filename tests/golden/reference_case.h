@@ -20,6 +20,10 @@ struct ReferenceInputs {
 // Whether the method of a case exists yet.
 [[nodiscard]] bool is_supported(const nlohmann::json& settings);
 
+// Whether the case was run with the forwards of the official code, or with those of Temper's own
+// order. A failed check for any other list of forwards.
+[[nodiscard]] bool has_reference_order(const nlohmann::json& settings);
+
 // Stages by the key of the reference file, e.g. "adv_last" or "grad/fc.bias". `reference_order`:
 // the forwards of the official code.
 [[nodiscard]] std::map<std::string, at::Tensor> run_case(const nlohmann::json& settings,

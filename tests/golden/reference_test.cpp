@@ -94,7 +94,7 @@ TEST_F(Reference, EveryStageOfEverySupportedCaseIsEqual) {
         continue;
       }
       const auto stages = run_case(settings, cases.at("optimizer"), net, read_inputs(net),
-                                   /*reference_order=*/true);
+                                   has_reference_order(settings));
       const Comparison comparison = compare_case(name, net, stages, {});
       EXPECT_GT(comparison.stages, 0);
       EXPECT_EQ(comparison.problems, "") << name << " " << net;

@@ -157,15 +157,35 @@ class Training(ProgramTest):
         self.assertStatus(run("trainer", *arguments), 0)
         self.assertEqual(len(metrics(out, "validation")), 1)
 
-    def test_resume_refuses_other_data_and_other_batch(self):
+    def test_resume_refuses_what_changes_the_samples_unless_it_is_allowed_by_name(self):
         out = self.folder / "run"
         self.assertStatus(self.train(out, "training.max_updates=3"), 0)
-        self.assertStatus(self.train(out, "training.max_updates=6", "training.global_batch_size=64"), 2)
-        self.assertStatus(self.train(out, "training.max_updates=6", "run.seed=5"), 2)
-        again = self.train(out, "training.max_updates=6")
+        refused = self.train(out, "training.max_updates=6", "training.global_batch_size=64", "run.seed=5")
+        self.assertStatus(refused, 2)
+        self.assertIn("made with run.seed 0, now it is 5", refused.stderr)
+        self.assertIn("made with a global batch size of 128, now it is 64", refused.stderr)
+        self.assertIn("--allow-change run.seed --allow-change training.global_batch_size", refused.stderr)
+        self.assertEqual(refused.stderr.count("does not fit"), 1, refused.stderr)  # not once a rank
+        half = self.train(out, "training.global_batch_size=64", "run.seed=5", "--allow-change", "run.seed")
+        self.assertStatus(half, 2)
+        self.assertNotIn("made with run.seed", half.stderr)
+        unknown = self.train(out, "--allow-change", "run.sed")
+        self.assertStatus(unknown, 2)
+        self.assertIn("did you mean 'run.seed'?", unknown.stderr)
+
+    def test_resume_goes_on_with_allowed_and_harmless_changes_and_lists_them(self):
+        out = self.folder / "run"
+        self.assertStatus(self.train(out, "training.max_updates=3"), 0)
+        # 3 updates of 128 samples are 6 of 64.
+        again = self.train(out, "training.max_updates=8", "training.global_batch_size=64", "optimizer.learning_rate=0.05",
+                           "--allow-change", "training.global_batch_size")
         self.assertStatus(again, 0)
-        self.assertIn("max_updates: 3  ->  max_updates: 6", again.stderr)
-        self.assertIn("resumed from update 3", again.stdout)
+        for change in ("training.max_updates: 3 -> 8", "training.global_batch_size: 128 -> 64",
+                       "optimizer.learning_rate: 0.1 -> 0.05"):
+            self.assertIn(change, again.stderr)
+        self.assertIn("resumed from update 6", again.stdout)
+        last = metrics(out, "train")[-1]
+        self.assertEqual((last["update"], last["samples"]), (8, 3 * 128 + 2 * 64))
 
 
 def metrics_so_far(path):

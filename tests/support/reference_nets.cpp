@@ -51,9 +51,37 @@ class MlpBn final : public Classifier {
   torch::nn::Linear fc2_;
 };
 
+// With dropout between its layers; not a net of the reference numbers.
+class DropoutNet final : public Classifier {
+ public:
+  DropoutNet()
+      : Classifier({}),
+        conv_(register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 8, 3)))),
+        bn_(register_module("bn", std::make_shared<BatchNorm>(8))),
+        dropout1_(register_module("dropout1", std::make_shared<Dropout>(0.2))),
+        fc1_(register_module("fc1", torch::nn::Linear(288, 16))),
+        dropout2_(register_module("dropout2", std::make_shared<Dropout>(0.5))),
+        fc2_(register_module("fc2", torch::nn::Linear(16, 10))) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& x) override {
+    const at::Tensor hidden = dropout1_->forward(bn_->forward(conv_->forward(x)).relu());
+    return fc2_->forward(dropout2_->forward(fc1_->forward(hidden.flatten(1)).relu()));
+  }
+  torch::nn::Conv2d conv_;
+  std::shared_ptr<BatchNorm> bn_;
+  std::shared_ptr<Dropout> dropout1_;
+  torch::nn::Linear fc1_;
+  std::shared_ptr<Dropout> dropout2_;
+  torch::nn::Linear fc2_;
+};
+
 }  // namespace
 
 std::shared_ptr<Classifier> make_reference_net(const std::string& name) {
+  if (name == "dropout") {
+    return std::make_shared<DropoutNet>();
+  }
   if (name == "cnn") {
     return std::make_shared<Cnn>();
   }

@@ -38,73 +38,181 @@ std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator) {
   return reduction;
 }
 
+namespace {
+
+class RecordList final : public Sink {
+ public:
+  void write(const TrainRecord& record) override { records.push_back(record); }
+  void write(const ValidationRecord&) override {}
+  void write(const Event&) override {}
+  std::vector<TrainRecord> records;
+};
+
+// Notes the samples that pass.
+class OrderNotingMethod final : public TrainingMethod {
+ public:
+  explicit OrderNotingMethod(std::shared_ptr<TrainingMethod> inner) : inner_(std::move(inner)) {}
+  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override {
+    const std::int64_t* data = batch.samples.const_data_ptr<std::int64_t>();
+    order.emplace_back(data, data + batch.samples.numel());
+    return inner_->compute_gradients(context, batch);
+  }
+  void after_update(Classifier& model, const at::Tensor& skip) override {
+    inner_->after_update(model, skip);
+  }
+  std::vector<std::vector<std::int64_t>> order;
+
+ private:
+  std::shared_ptr<TrainingMethod> inner_;
+};
+
+StateDict copy_of(const StateDict& state) {
+  StateDict copy;
+  for (const auto& [name, tensor] : state) {
+    copy.emplace_back(name, tensor.detach().cpu().clone());
+  }
+  return copy;
+}
+
+constexpr ThreatModel kThreatModel{.epsilon = 0.05};
+
+// All parts of one run; the trainer borrows them.
+class SmallRun {
+ public:
+  SmallRun(Communicator& communicator, const SmallTraining& options)
+      : communicator_(communicator),
+        options_(options),
+        train_(options.samples),
+        attack_(std::make_shared<PgdAttack>(
+            kThreatModel, PgdOptions{.steps = options.attack_steps, .step_size = 0.02})),
+        sampler_({.dataset_size = options.samples,
+                  .global_batch_size = options.global_batch,
+                  .accumulation = options.accumulation,
+                  .rank = communicator.rank(),
+                  .world_size = communicator.world_size(),
+                  .seed = options.seed}),
+        loader_(train_, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}),
+                loading()),
+        validation_loader_(validation_, Transform(), loading()),
+        method_(make_method()) {
+    build_model();
+  }
+
+  TrainingResult run() {
+    std::optional<CheckpointDirectory> checkpoints;
+    if (options_.checkpoints && communicator_.is_main_rank()) {
+      checkpoints.emplace(*options_.checkpoints, 0);
+    }
+    Trainer trainer({.model = *model_,
+                     .method = *method_,
+                     .optimizer = *optimizer_,
+                     .reducer = *reducer_,
+                     .communicator = communicator_,
+                     .sampler = sampler_,
+                     .loader = loader_,
+                     .sink = records_,
+                     .checkpoints = checkpoints ? &*checkpoints : nullptr,
+                     .average = average_ ? &*average_ : nullptr,
+                     .stop_requested = options_.stop_requested,
+                     .enter_phase = options_.enter_phase},
+                    trainer_options());
+    if (options_.resume_from != nullptr) {
+      trainer.restore(*options_.resume_from);
+    }
+    TrainingResult result{.stop = trainer.run()};
+    result.updates = trainer.progress().update;
+    result.state = copy_of(state_dict(*model_));
+    result.average = average_ ? copy_of(average_->tensors()) : StateDict();
+    result.optimizer = copy_of(optimizer_->state());
+    result.validation = validate();
+    result.records = records_.records;
+    result.sample_order = method_->order;
+    return result;
+  }
+
+ private:
+  [[nodiscard]] LoaderOptions loading() const {
+    return {.threads = options_.loader_threads, .seed = options_.seed, .image_size = 8};
+  }
+
+  [[nodiscard]] std::shared_ptr<OrderNotingMethod> make_method() const {
+    const StatisticsMode adversarial =
+        options_.method == "pgd_at" ? StatisticsMode::kUpdate : StatisticsMode::kBatch;
+    auto method = built_in_methods().make(
+        options_.method, attack_,
+        {.beta = 2,
+         .label_smoothing = options_.label_smoothing,
+         .statistics = {.attack = options_.attack_statistics, .adversarial_forward = adversarial}});
+    if (options_.wrap_method) {
+      method = options_.wrap_method(method);
+    }
+    return std::make_shared<OrderNotingMethod>(method);
+  }
+
+  void build_model() {
+    model_ = make_reference_net(options_.net);
+    initialize(*model_, options_.seed);
+    model_->to(options_.placement.device, options_.placement.dtype);
+    if (options_.synchronized_batch_norm) {
+      model_->synchronize_batch_norm(reduction_of(communicator_));
+    }
+    if (options_.average) {
+      average_model_ = make_reference_net(options_.net);
+      average_model_->to(options_.placement.device, options_.placement.dtype);
+      average_.emplace(state_dict(*model_), state_dict(*average_model_), *options_.average);
+    }
+    std::vector<NamedParameter> named;
+    StateDict parameters;
+    for (const auto& item : model_->named_parameters()) {
+      named.push_back({.name = item.key(), .tensor = item.value()});
+      parameters.emplace_back(item.key(), item.value());
+    }
+    optimizer_ = make_sgd(named, {.weight_decay = 5e-4});
+    reducer_ = make_gradient_reducer(parameters, communicator_, {.overlap = options_.overlap});
+  }
+
+  [[nodiscard]] TrainerOptions trainer_options() const {
+    TrainerOptions trainer;
+    trainer.seed = options_.seed;
+    trainer.shape = {.epochs = options_.epochs,
+                     .updates_per_epoch = static_cast<std::int64_t>(sampler_.updates_per_epoch()),
+                     .samples_per_epoch = static_cast<std::int64_t>(sampler_.samples_per_epoch()),
+                     .global_batch_size = static_cast<std::int64_t>(options_.global_batch),
+                     .max_updates = options_.max_updates};
+    trainer.schedule = options_.schedule;
+    trainer.log_every = {1, Period::Unit::kUpdates};
+    trainer.compare_replicas_every = options_.compare_replicas_every;
+    trainer.placement = options_.placement;
+    return trainer;
+  }
+
+  EvaluationResult validate() {
+    return evaluate(
+        *model_, validation_loader_, {{"pgd", kThreatModel, attack_}}, communicator_,
+        {.dataset_size = validation_.size(), .batch_size = 7, .placement = options_.placement});
+  }
+
+  Communicator& communicator_;
+  const SmallTraining& options_;
+  RandomDataset train_;
+  RandomDataset validation_{29};
+  std::shared_ptr<PgdAttack> attack_;
+  ShardedSampler sampler_;
+  Loader loader_;
+  Loader validation_loader_;
+  RecordList records_;
+  std::shared_ptr<OrderNotingMethod> method_;
+  std::shared_ptr<Classifier> model_;
+  std::shared_ptr<Classifier> average_model_;
+  std::optional<WeightAverage> average_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<GradientReducer> reducer_;
+};
+
+}  // namespace
+
 TrainingResult run_small_training(Communicator& communicator, const SmallTraining& options) {
-  const RandomDataset train(options.samples);
-  const RandomDataset validation(29);
-  const auto model = make_reference_net(options.net);
-  initialize(*model, options.seed);
-  model->to(options.placement.device, options.placement.dtype);
-  if (options.synchronized_batch_norm) {
-    model->synchronize_batch_norm(reduction_of(communicator));
-  }
-  const ThreatModel threat_model{.epsilon = 0.05};
-  const auto attack = std::make_shared<PgdAttack>(
-      threat_model, PgdOptions{.steps = options.attack_steps, .step_size = 0.02});
-  const auto method = built_in_methods().make(
-      options.method, attack, {.beta = 2, .statistics = {.attack = options.attack_statistics}});
-  std::vector<NamedParameter> named;
-  std::vector<std::pair<std::string, at::Tensor>> parameters;
-  for (const auto& item : model->named_parameters()) {
-    named.push_back({.name = item.key(), .tensor = item.value()});
-    parameters.emplace_back(item.key(), item.value());
-  }
-  const auto optimizer = make_sgd(named, {.weight_decay = 5e-4});
-  ShardedSampler sampler({.dataset_size = options.samples,
-                          .global_batch_size = options.global_batch,
-                          .accumulation = options.accumulation,
-                          .rank = communicator.rank(),
-                          .world_size = communicator.world_size(),
-                          .seed = options.seed});
-  const LoaderOptions loading{
-      .threads = options.loader_threads, .seed = options.seed, .image_size = 8};
-  Loader loader(train, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}), loading);
-  Loader validation_loader(validation, Transform(), loading);
-  const Placement& placement = options.placement;
-  const auto reducer =
-      make_gradient_reducer(parameters, communicator, {.overlap = options.overlap});
-  SinkList sink;
-  const auto validate = [&] {
-    return evaluate(*model, validation_loader, {{"pgd", threat_model, attack}}, communicator,
-                    {.dataset_size = validation.size(), .batch_size = 7, .placement = placement});
-  };
-  TrainerOptions trainer_options;
-  trainer_options.seed = options.seed;
-  trainer_options.shape = {
-      .epochs = options.epochs,
-      .updates_per_epoch = static_cast<std::int64_t>(sampler.updates_per_epoch()),
-      .samples_per_epoch = static_cast<std::int64_t>(sampler.samples_per_epoch()),
-      .max_updates = options.max_updates};
-  trainer_options.placement = placement;
-  Trainer trainer({.model = *model,
-                   .method = *method,
-                   .optimizer = *optimizer,
-                   .reducer = *reducer,
-                   .communicator = communicator,
-                   .sampler = sampler,
-                   .loader = loader,
-                   .sink = sink,
-                   .stop_requested = options.stop_requested,
-                   .enter_phase = options.enter_phase},
-                  trainer_options);
-  TrainingResult result{.stop = trainer.run(),
-                        .updates = trainer.progress().update,
-                        .state = {},
-                        .validation = validate()};
-  for (const auto& [name, tensor] : state_dict(*model)) {
-    result.state.emplace_back(name,
-                              tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  }
-  return result;
+  return SmallRun(communicator, options).run();
 }
 
 void require_equal_states(const StateDict& actual, const StateDict& expected, double tolerance) {

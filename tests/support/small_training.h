@@ -6,11 +6,14 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "temper/data/dataset.h"
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
+#include "temper/metrics/record.h"
 #include "temper/models/model_state.h"
+#include "temper/optim/weight_average.h"
 #include "temper/train/trainer.h"
 
 namespace temper::testing_support {
@@ -49,7 +52,16 @@ struct SmallTraining {
   int attack_steps = 3;
   StatisticsMode attack_statistics = StatisticsMode::kRunning;
   std::uint64_t seed = 11;
+  double label_smoothing = 0;
+  ScheduleOptions schedule{};
+  std::optional<WeightAverageOptions> average{};
+  Period compare_replicas_every{0, Period::Unit::kUpdates};
   Placement placement{.dtype = at::kDouble};
+  // Optional; puts another method around the real one.
+  std::function<std::shared_ptr<TrainingMethod>(std::shared_ptr<TrainingMethod>)> wrap_method{};
+  // Optional; the run goes on from this checkpoint, and saves one at its end.
+  const Value* resume_from = nullptr;
+  std::optional<std::filesystem::path> checkpoints{};
   std::function<StopReason()> stop_requested{};
   std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };
@@ -57,7 +69,11 @@ struct SmallTraining {
 struct TrainingResult {
   StopReason stop = StopReason::kFinished;
   std::int64_t updates = 0;
-  StateDict state{};  // copies on the CPU, parameters and buffers
+  StateDict state{};                   // copies on the CPU, parameters and buffers
+  StateDict average{};                 // likewise, when there is one
+  StateDict optimizer{};               // likewise
+  std::vector<TrainRecord> records{};  // one an update
+  std::vector<std::vector<std::int64_t>> sample_order{};  // this rank's samples, batch by batch
   EvaluationResult validation{};
 };
 

@@ -17,6 +17,14 @@ enum class InnerLoss {
   kKlDivergence,  // KL(p(clean) || p(adversarial)), as in TRADES (Zhang et al., 2019, eq. 4)
 };
 
+// Samples of a batch whose gradient with respect to the image was all zero, or not finite, in at
+// least one step: int64 scalars on the images' device. Many zeros hint at gradient masking or a
+// dead network.
+struct GradientCounts {
+  at::Tensor zero{};
+  at::Tensor nonfinite{};
+};
+
 struct AttackContext {
   InnerLoss loss = InnerLoss::kCrossEntropy;
   // The model's batch-norm mode during the attack. kRunning issues no collective.
@@ -32,6 +40,9 @@ struct AttackContext {
   // Optional; true ends the attack after the current step. A rank that stops early still joins
   // later collectives.
   std::function<bool()> stop_requested{};
+  // Optional; set by the attack. A gradient that is not finite moves nothing, so the images stay
+  // finite.
+  GradientCounts* gradient_counts = nullptr;
 };
 
 class Attack {

@@ -19,11 +19,28 @@ enum class RandomStart {
              // does
 };
 
+// What the attack wants the network to say instead of the label.
+enum class AttackTarget {
+  kNone,         // anything else: ascends on the loss
+  kRandom,       // another class, drawn per sample: descends on the cross entropy with it
+  kLeastLikely,  // the class with the smallest clean logit (Kurakin et al., "Adversarial machine
+                 // learning at scale", 2017)
+};
+
 struct PgdOptions {
   int steps = 10;
   double step_size = 2.0 / 255;  // pixel units of [0, 1]
   RandomStart random_start = RandomStart::kUniform;
   double start_scale = 0.001;  // of kNormal
+  // Runs from new random starts; each sample keeps the result with the largest loss.
+  int restarts = 1;
+  // Per sample the iterate with the largest loss, the start included, instead of the last one;
+  // costs one forward more.
+  bool keep_best = false;
+  AttackTarget target = AttackTarget::kNone;
+  // l2 steps as in the official TRADES code: clipped to [0, 1] before the projection onto the ball,
+  // and standard normal noise in place of a zero gradient's direction.
+  bool trades_l2_steps = false;
 };
 
 // Each step moves along the ascent direction, projects onto the ball, then clips to [0, 1].
@@ -32,12 +49,13 @@ class PgdAttack final : public Attack {
   PgdAttack(const ThreatModel& threat_model, const PgdOptions& options)
       : threat_model_(threat_model), options_(options) {}
 
+  // With a target the context's loss must be the cross entropy.
   [[nodiscard]] at::Tensor perturb(Classifier& model, const at::Tensor& images,
                                    const at::Tensor& labels,
                                    const AttackContext& context) const override;
 
  private:
-  [[nodiscard]] at::Tensor start(const at::Tensor& clean, const AttackContext& context) const;
+  class Run;
 
   ThreatModel threat_model_;
   PgdOptions options_;

@@ -1,5 +1,5 @@
 #pragma once
-// Averages gradients over ranks. The model runs bare: only the one backward pass of an update is
+// Sums gradients over ranks. The model runs bare: only the one backward pass of an update is
 // reduced, so attacks and further forwards are never seen.
 
 #include <ATen/core/Tensor.h>
@@ -17,9 +17,10 @@ class GradientReducer {
  public:
   virtual ~GradientReducer() = default;
 
-  // Runs the last backward pass of an update from a scalar. Afterwards every .grad is the mean over
+  // Runs the last backward pass of an update from a scalar. Afterwards every .grad is the sum over
   // ranks of what all backward passes since the last zeroing added, with every parameter taking
-  // part. A collective.
+  // part: the loss of a mean over all ranks' samples is divided by their number beforehand. A
+  // collective. The bits do not depend on how many updates came before.
   virtual void backward(const at::Tensor& loss) = 0;
 };
 

@@ -7,11 +7,11 @@
 
 namespace temper {
 
-// Sums over samples, differentiable scalars.
+// Sums over samples, differentiable scalars; a term that a loss does not have is undefined.
 struct LossTerms {
-  at::Tensor total;
-  at::Tensor clean;
-  at::Tensor robust;  // without its weight
+  at::Tensor total{};
+  at::Tensor clean{};
+  at::Tensor robust{};  // without its weight
 };
 
 class RobustLoss {
@@ -26,6 +26,8 @@ class RobustLoss {
                                           const at::Tensor& labels) const = 0;
   // What the attack should ascend on.
   [[nodiscard]] virtual InnerLoss inner_loss() const = 0;
+  // Without a clean forward the clean logits are undefined.
+  [[nodiscard]] virtual bool has_clean_forward() const { return true; }
   // Whether the official code runs the clean forward once more for the robust term.
   [[nodiscard]] virtual bool repeats_clean_forward() const { return false; }
 };
@@ -62,6 +64,21 @@ class MixedLoss final : public RobustLoss {
 
  private:
   double beta_;
+  double label_smoothing_;
+};
+
+// CE(f(x'), y): Madry et al. (2018), eq. 2.1.
+class AdversarialLoss final : public RobustLoss {
+ public:
+  explicit AdversarialLoss(double label_smoothing) : label_smoothing_(label_smoothing) {}
+  [[nodiscard]] LossTerms compute(const at::Tensor& clean_logits,
+                                  const at::Tensor& robust_target_logits,
+                                  const at::Tensor& adversarial_logits,
+                                  const at::Tensor& labels) const override;
+  [[nodiscard]] InnerLoss inner_loss() const override { return InnerLoss::kCrossEntropy; }
+  [[nodiscard]] bool has_clean_forward() const override { return false; }
+
+ private:
   double label_smoothing_;
 };
 

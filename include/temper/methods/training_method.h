@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "temper/attacks/attack.h"
 #include "temper/models/classifier.h"
 #include "temper/models/image_batch.h"
 
@@ -32,13 +33,16 @@ struct StepContext {
   at::Tensor start_noise{};
 };
 
-// Sums over this rank's samples of one micro-batch, detached scalars on the model's device.
+// Sums over this rank's samples of one micro-batch, detached scalars on the model's device, but for
+// what says otherwise. What a method does not have is undefined, on all ranks alike.
 struct StepOutput {
-  at::Tensor loss;
-  at::Tensor clean_loss;   // zero when the method has no such term
-  at::Tensor robust_loss;  // without its weight
-  at::Tensor clean_correct;
-  at::Tensor adversarial_correct;
+  at::Tensor loss{};
+  at::Tensor clean_loss{};
+  at::Tensor robust_loss{};  // without its weight
+  at::Tensor clean_correct{};
+  at::Tensor adversarial_correct{};
+  GradientCounts gradients{};  // of the attack
+  at::Tensor predictions{};    // int64 [N], of the clean images, or else of the adversarial ones
   // For inspection; detached, undefined when the method has none.
   at::Tensor adversarial_images{};
   at::Tensor clean_logits{};
@@ -54,9 +58,10 @@ class TrainingMethod {
   // of synchronised batch norm.
   virtual StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) = 0;
 
-  // After the optimizer's step. `skip`: the flag that the step got, on the device; not zero when it
-  // left the weights as they were. The host does not know yet.
-  virtual void after_update(const at::Tensor& /*skip*/) {}
+  // After the optimizer's step and before batch-norm statistics are committed. `skip`: the flag
+  // that the step got, on the device; not zero when it left the weights as they were. The host does
+  // not know yet.
+  virtual void after_update(Classifier& /*model*/, const at::Tensor& /*skip*/) {}
 
   // Optimizer updates made from one batch.
   [[nodiscard]] virtual int updates_per_batch() const { return 1; }

@@ -34,7 +34,10 @@ struct TrainRecord {
   double clean_accuracy = kNotANumber;
   double adversarial_accuracy = kNotANumber;
   double learning_rate = kNotANumber;
-  double gradient_norm = kNotANumber;
+  double gradient_norm = kNotANumber;  // over all parameters, of the last update
+  // Samples whose image gradient was all zero, or not finite, in a step of the attack.
+  double zero_gradient_samples = kNotANumber;
+  double nonfinite_gradient_samples = kNotANumber;
   double images_per_second = kNotANumber;  // all ranks together
   PhaseSeconds seconds;
   std::int64_t peak_memory_bytes = 0;  // of the rank with the most

@@ -19,7 +19,8 @@ struct ArchitectureOptions {
   Normalization normalization{};
 };
 
-// resnet18, resnet34, resnet50, digits_cnn (1x8x8), mnist_cnn (1x28x28). A factory throws
+// resnet18, resnet34, resnet50, wide_cnn, digits_cnn (1x8x8), mnist_cnn and small_cnn (1x28x28).
+// A factory throws
 // ConfigError when the options do not fit the architecture.
 [[nodiscard]] Catalog<Classifier, ArchitectureOptions> built_in_architectures();
 

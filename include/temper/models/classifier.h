@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "temper/models/batch_norm.h"
+#include "temper/models/dropout.h"
 #include "temper/models/statistics_mode.h"
 
 namespace temper {
@@ -28,13 +29,17 @@ class Classifier : public torch::nn::Module {
   // with respect to the images. Uses the statistics mode that is set; not thread-safe.
   at::Tensor forward(const at::Tensor& images);
 
-  // Sets the mode of all batch-norm layers.
+  // Sets the mode of all batch-norm and dropout layers.
   void set_statistics_mode(StatisticsMode mode);
+  // The random numbers of the forwards from now on; each forward gets other ones. Needed by models
+  // with dropout in modes other than kRunning.
+  void set_random_keys(const RandomKeys& keys);
   // Makes all batch-norm layers synchronised (or local again, with null).
   void synchronize_batch_norm(const std::shared_ptr<const RankReduction>& reduction);
 
   // The layers whose mode is set; found once, at the first call.
   [[nodiscard]] const std::vector<BatchNorm*>& batch_norms();
+  [[nodiscard]] const std::vector<Dropout*>& dropouts();
 
   [[nodiscard]] const Normalization& normalization() const { return normalization_; }
 
@@ -47,10 +52,16 @@ class Classifier : public torch::nn::Module {
   at::Tensor shift_;  // [C, 1, 1], on the device and in the type of the last images
   at::Tensor scale_;
   std::vector<BatchNorm*> batch_norms_;
+  std::vector<Dropout*> dropouts_;
   bool searched_ = false;
+  RandomKeys random_keys_{};
+  std::uint16_t forwards_ = 0;  // since the keys were set
+
+  void search_layers();
+  at::Tensor normalize(const at::Tensor& images);
 };
 
-// Sets a statistics mode for a scope; restores each layer's own mode, also on an exception.
+// Sets a mode for a scope; restores each layer's own mode, also on an exception.
 class StatisticsModeGuard {
  public:
   StatisticsModeGuard(Classifier& model, StatisticsMode mode);
@@ -60,7 +71,7 @@ class StatisticsModeGuard {
 
  private:
   Classifier& model_;
-  std::vector<StatisticsMode> saved_;
+  std::vector<StatisticsMode> saved_;  // of the batch-norm layers, then of the dropout layers
 };
 
 // Statistics mode of an attack, and no gradients for parameters: forwards in the scope keep no

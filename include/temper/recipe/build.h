@@ -49,8 +49,14 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
                                                       std::string* weights_line = nullptr);
 // Mean and deviation of a preset or of the lists.
 [[nodiscard]] Normalization build_normalization(const NormalizationConfig& config);
+// Of the same architecture and placement, to hold a weight average; its values mean nothing yet.
+[[nodiscard]] std::shared_ptr<Classifier> build_average_model(const Config& config,
+                                                              const Catalogs& catalogs,
+                                                              const Placement& placement);
+// For example pgd-20, pgd-50x10 with ten restarts, pgd-20-best.
+[[nodiscard]] std::string attack_name(const AttackConfig& attack);
 [[nodiscard]] NamedAttack build_attack(const Config& config, const AttackConfig& attack,
-                                       const Catalogs& catalogs);
+                                       const Catalogs& catalogs, bool trades_l2_steps = false);
 [[nodiscard]] std::shared_ptr<TrainingMethod> build_method(const Config& config,
                                                            const Catalogs& catalogs);
 [[nodiscard]] std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model);

@@ -82,7 +82,7 @@ struct ModelConfig {
   bool small_images = false;
   std::optional<std::string> initial_weights;
   std::vector<std::string> ignore_initial;  // parts of the model that are drawn from run.seed
-  std::string batch_norm = "sync";  // sync, local
+  std::string batch_norm = "sync";          // sync, local
   friend bool operator==(const ModelConfig&, const ModelConfig&) = default;
 };
 
@@ -99,6 +99,9 @@ struct AttackConfig {
   double step_size = 1.0 / 255;          // in pixel units of [0,1] images
   std::string random_start = "uniform";  // none, uniform, normal
   double start_scale = 0.001;            // standard deviation of a normal start
+  std::int64_t restarts = 1;
+  std::string keep = "last";    // last, best
+  std::string target = "none";  // none, random, least_likely
   friend bool operator==(const AttackConfig&, const AttackConfig&) = default;
 };
 
@@ -199,7 +202,7 @@ struct DistributedConfig {
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   bool overlap = true;
   bool check_collectives = false;
-  Period compare_replicas{0, Period::Unit::kUpdates};
+  Period compare_replicas{1000, Period::Unit::kUpdates};  // 0: never
   friend bool operator==(const DistributedConfig&, const DistributedConfig&) = default;
 };
 

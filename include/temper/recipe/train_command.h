@@ -20,6 +20,7 @@ struct TrainCommand {
   std::optional<int> cpus;
   std::string run_directory;
   std::string resume = "auto";
+  std::vector<std::string> allowed_changes;
   std::string progress = "auto";
   int smoke = 0;  // updates of a smoke run; 0: a whole run
   bool dry_run = false;

@@ -26,6 +26,7 @@ struct TrainingRun {
   RankEnvironment environment;
   std::filesystem::path run_directory;  // --run-dir; empty: chosen
   ResumePolicy resume;
+  std::vector<std::string> allowed_changes;  // --allow-change
   ProgressMode progress = ProgressMode::kAuto;
   std::optional<int> cpus;           // --cpus
   std::vector<std::string> command;  // argv
@@ -40,7 +41,8 @@ struct TrainingRun {
 [[nodiscard]] Value read_resume_file(const std::string& path);
 
 // Finds the user's mistakes that can be found without starting ranks: data that is missing or does
-// not fit, a model that does not fit the data. Throws ConfigError.
-void check_training_inputs(const Config& config, const Catalogs& catalogs = {});
+// not fit, a model that does not fit the data, a checkpoint that the run cannot go on from. Throws
+// ConfigError.
+void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs = {});
 
 }  // namespace temper

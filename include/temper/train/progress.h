@@ -21,7 +21,8 @@ struct RunShape {
   std::int64_t epochs = 1;
   std::int64_t updates_per_epoch = 1;
   std::int64_t samples_per_epoch = 1;
-  std::int64_t max_updates = 0;  // 0: none
+  std::int64_t global_batch_size = 1;  // samples of an update but an epoch's last one
+  std::int64_t max_updates = 0;        // 0: none
 
   [[nodiscard]] std::int64_t total_updates() const { return epochs * updates_per_epoch; }
   // Updates after which the run ends.
@@ -34,5 +35,11 @@ struct RunShape {
   // 0.
   [[nodiscard]] bool is_due(const Period& period, std::int64_t update) const;
 };
+
+// The same place of training counted in updates of another shape: the same epoch, and in it the
+// last whole update that ends no later, so that samples may repeat but none is left out. Unchanged
+// when the updates hold the same samples.
+[[nodiscard]] Progress convert_progress(const Progress& progress, const RunShape& from,
+                                        const RunShape& to);
 
 }  // namespace temper

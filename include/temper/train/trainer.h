@@ -20,6 +20,7 @@
 #include "temper/models/classifier.h"
 #include "temper/optim/optimizer.h"
 #include "temper/optim/schedule.h"
+#include "temper/optim/weight_average.h"
 #include "temper/train/progress.h"
 
 namespace temper {
@@ -52,6 +53,9 @@ struct TrainerOptions {
   Period validate_every{1, Period::Unit::kEpochs};
   Period checkpoint_every{1, Period::Unit::kEpochs};
   Period log_every{50, Period::Unit::kUpdates};
+  // How often the bits of all ranks' tensors are compared, also before the first update; 0: never.
+  Period compare_replicas_every{0, Period::Unit::kUpdates};
+  std::int64_t classes = 0;  // 0: no warnings about a network that learns nothing
   BestMetric best{};
   Placement placement{};
   ValueDict checkpoint_extra{};  // further entries of each checkpoint, e.g. the configuration
@@ -68,7 +72,9 @@ struct TrainerParts {
   Loader& loader;
   Sink& sink;                                        // on the main rank; may be empty on the others
   const CheckpointDirectory* checkpoints = nullptr;  // null on other ranks than the main one
-  std::function<EvaluationResult()> validate{};      // a collective; null: no validation
+  WeightAverage* average = nullptr;                  // null: none
+  // A collective, of the weight average if there is one; null: no validation.
+  std::function<EvaluationResult()> validate{};
   // kFinished: no request. Called often, must be cheap.
   std::function<StopReason()> stop_requested{};
   // Called when a phase begins, for supervision.
@@ -82,8 +88,10 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
-  // Takes up a checkpoint's state: model, optimizer, method and progress. Call on every rank,
-  // before run. Throws ConfigError when it does not fit.
+  // Takes up a checkpoint's state: model, average, optimizer, method and progress. Call on every
+  // rank, before run. Throws ConfigError when it does not fit. An average that the checkpoint lacks
+  // starts from its weights. When updates have other samples than before, the run goes on at the
+  // last whole update before the saved place in the epoch.
   void restore(const Value& checkpoint);
 
   // Trains to the end or to a stop request; validates and saves on the way and at the end. Errors

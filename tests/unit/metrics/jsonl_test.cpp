@@ -22,7 +22,8 @@ TEST(Jsonl, TrainRecordHasTheFieldsOfTheContract) {
   EXPECT_EQ(to_json(train_record(2, 7)),
             R"({"kind":"train","epoch":2,"update":7,"samples":70,"loss":0.5,"clean_loss":0.25,)"
             R"("robust_loss":null,"clean_accuracy":0.75,"adversarial_accuracy":0.5,)"
-            R"("learning_rate":0.1,"gradient_norm":0.001,"images_per_second":100.0,)"
+            R"("learning_rate":0.1,"gradient_norm":0.001,"zero_gradient_samples":3.0,)"
+            R"("nonfinite_gradient_samples":null,"images_per_second":100.0,)"
             R"("seconds":{"data":1.0,"attack":2.0,"forward_backward":3.0,"communication":4.0,)"
             R"("optimizer":5.0},"peak_memory_bytes":8589934592})");
 }

@@ -19,6 +19,7 @@ inline TrainRecord train_record(int epoch, std::int64_t update) {
           .adversarial_accuracy = 0.5,
           .learning_rate = 0.1,
           .gradient_norm = 1e-3,
+          .zero_gradient_samples = 3,
           .images_per_second = 100,
           .seconds =
               {.data = 1, .attack = 2, .forward_backward = 3, .communication = 4, .optimizer = 5},

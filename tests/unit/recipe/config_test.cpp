@@ -137,9 +137,9 @@ TEST_F(ConfigLoading, TheSameFileMayBeIncludedTwice) {
 TEST_F(ConfigLoading, OverridesReplaceWholeValues) {
   const LoadedConfig loaded =
       load("method: {attack: {steps: 7, start_scale: 0.5}}\n",
-           {"method.attack={name: fgsm}", "data.transform.train=[]", "run.name=a=b",
+           {"method.attack={steps: 8}", "data.transform.train=[]", "run.name=a=b",
             "training.epochs=2", "training.epochs=3", "threat_model.epsilon=2/255"});
-  EXPECT_EQ(loaded.config.method.attack.name, "fgsm");
+  EXPECT_EQ(loaded.config.method.attack.steps, 8);
   EXPECT_EQ(loaded.config.method.attack.start_scale, 0.001);
   EXPECT_EQ(loaded.config.data.transform.train, (TransformConfig{.preset = ""}));
   EXPECT_EQ(loaded.config.run.name, "a=b");
