@@ -47,10 +47,11 @@ stage_headers() { build ci --target all_verify_interface_header_sets; }
 
 # Flags equal to those of the ci build, so that files that do not differ come from the compiler cache.
 stage_cuda() {
-  cmake --preset cuda -DTEMPER_WARNINGS_AS_ERRORS=ON -DTEMPER_BUILD_TESTS=OFF
-  build cuda --target trainer
-  # An executable with LibTorch's CUDA libraries starts without a driver.
+  cmake --preset cuda -DTEMPER_WARNINGS_AS_ERRORS=ON -DTEMPER_BUILD_TESTS=ON
+  build cuda --target trainer temper_tests_gpu
+  # Executables with LibTorch's CUDA libraries start without a driver. scripts/gpu_check.sh is for machines with GPUs.
   build/cuda/apps/trainer --version
+  CUDA_VISIBLE_DEVICES='' build/cuda/tests/gpu/gpu_test --gtest_brief=1
 }
 
 stage_sanitizers() {
