@@ -84,6 +84,7 @@ struct NetSizes {
   std::vector<std::int64_t> batch_norm_channels;
   std::int64_t parameters = 0;
   std::int64_t dimensions = 0;  // of all parameters
+  std::int64_t tensors = 0;     // parameters and buffers
 
   explicit NetSizes(const std::string& name) {
     const auto net = make_reference_net(name);
@@ -94,6 +95,7 @@ struct NetSizes {
       parameters += parameter.numel();
       dimensions += parameter.dim();
     }
+    tensors = static_cast<std::int64_t>(state_dict(*net).size());
   }
 };
 
@@ -174,6 +176,13 @@ void require_cost(RankWorld& world, SmallTraining options) {
                           {kind("broadcast", "int64", 2 * net.dimensions), 1}};
   require_counts(records.take(0, "start"), options.overlap ? comparison : Counts{},
                  setting + ": the start");
+  const bool compares = !options.compare_replicas_every.is_zero();
+  for (std::int64_t update = 0; compares && update <= updates; ++update) {
+    const std::int64_t sums = world.world_size * net.tensors;
+    require_counts(records.take(update, "compare replicas"),
+                   {{kind("all_reduce_sum", "int64", sums), 1}},
+                   concat(setting, ", comparison at update ", update));
+  }
   for (std::int64_t update = 0; update < updates; ++update) {
     const std::string where = concat(setting, ", update ", update);
     const auto micro_batches = static_cast<std::int64_t>(options.accumulation);
@@ -225,6 +234,10 @@ void cost_of_attacks_with_batch_statistics(RankWorld& world) {
 
 void cost_of_the_plain_reduction(RankWorld& world) {
   require_cost(world, {.overlap = false, .epochs = 1});
+}
+
+void cost_of_the_replica_comparison(RankWorld& world) {
+  require_cost(world, {.epochs = 1, .compare_replicas_every = {1, Period::Unit::kUpdates}});
 }
 
 // A model of several buckets: together they carry each gradient once.
@@ -301,6 +314,9 @@ TEST_P(Collectives, OfAnAttackWithBatchStatisticsAreFixed) {
   expect_ranks_pass("cost_of_attacks", GetParam());
 }
 TEST_P(Collectives, OfThePlainReductionAreTwo) { expect_ranks_pass("cost_plain", GetParam()); }
+TEST_P(Collectives, OfAReplicaComparisonAreOne) {
+  expect_ranks_pass("cost_comparison", GetParam());
+}
 TEST_P(Collectives, BucketsCarryEachGradientOnce) { expect_ranks_pass("buckets", GetParam()); }
 TEST_P(Collectives, CanBeRefusedByTheObserver) { expect_ranks_pass("observer", GetParam()); }
 
@@ -313,6 +329,7 @@ void add_collectives_cases(RankCases& cases) {
   cases["cost_of_methods"] = cost_of_methods;
   cases["cost_of_attacks"] = cost_of_attacks_with_batch_statistics;
   cases["cost_plain"] = cost_of_the_plain_reduction;
+  cases["cost_comparison"] = cost_of_the_replica_comparison;
   cases["buckets"] = buckets_carry_each_gradient_once;
   cases["observer"] = observer_can_refuse;
 }
