@@ -161,6 +161,7 @@ std::vector<Entry> parse_entries(const Json& header, std::uint64_t data_size) {
 // Every byte of the data belongs to one tensor.
 void check_cover(const std::vector<Entry>& entries, std::uint64_t data_size) {
   std::vector<const Entry*> in_file;
+  in_file.reserve(entries.size());
   for (const Entry& entry : entries) {
     in_file.push_back(&entry);
   }
@@ -263,8 +264,7 @@ std::string header_text(const StateDict& state) {
   header[kMetadata] = {{"format", "pt"}};
   std::uint64_t position = 0;
   for (const auto& [name, tensor] : state) {
-    const std::uint64_t end =
-        position + static_cast<std::uint64_t>(tensor.numel() * tensor.itemsize());
+    const std::uint64_t end = position + tensor.nbytes();
     header[name] = {{"dtype", find_type(tensor)->name},
                     {"shape", tensor.sizes().vec()},
                     {"data_offsets", {position, end}}};

@@ -43,6 +43,7 @@ std::optional<Normalization> recorded_normalization(const std::string& config) {
 
 std::string list_text(const std::vector<double>& values) {
   std::vector<std::string> texts;
+  texts.reserve(values.size());
   for (const double value : values) {
     texts.push_back(to_text(value));
   }

@@ -135,7 +135,8 @@ class Weights(ProgramTest):
         self.assertSameTensors(safetensors_file.read(self.folder / "out.safetensors")[0], checkpoint["model"])
         self.assertClose(self.temper_logits("resnet18", self.folder / "out.safetensors"), logits_of(model, self.images))
 
-        done = run("evaluator", "--checkpoint", out / "checkpoints/last.pt", "--export", self.folder / "out.pt", "--average")
+        done = run("evaluator", "--checkpoint", out / "checkpoints/last.pt", "--export", self.folder / "out.pt",
+                   "--average")
         self.assertStatus(done, 2)
         self.assertIn("last.pt: it has no weight average", done.stderr)
         self.assertSameTensors(torch.load(self.folder / "out.pt", weights_only=True), checkpoint["model"])
@@ -169,7 +170,8 @@ class Weights(ProgramTest):
 
     def test_every_type_survives_safetensors(self):
         tensors = {f"{name}.{i}": (torch.arange(6) % 2 if name == "BOOL" else torch.arange(6)).to(dtype).reshape(shape)
-                   for name, dtype in safetensors_file.TYPES.items() for i, shape in enumerate(((2, 3), (6,), (1, 6, 1)))}
+                   for name, dtype in safetensors_file.TYPES.items()
+                   for i, shape in enumerate(((2, 3), (6,), (1, 6, 1)))}
         tensors["empty"] = torch.empty(0, 3)
         tensors["scalar"] = torch.tensor(1.5, dtype=torch.bfloat16)
         safetensors_file.write(self.folder / "in.safetensors", tensors)

@@ -8,8 +8,8 @@ from support.programs import ProgramTest, run, SOURCE
 
 
 class Evaluation(ProgramTest):
-    def evaluate(self, *arguments):
-        done = run("evaluator", "--checkpoint", SOURCE / "tests/golden/part_b/digits_weights.pt", "--config",
+    def evaluate(self, *arguments, checkpoint=SOURCE / "tests/golden/part_b/digits_weights.pt"):
+        done = run("evaluator", "--checkpoint", checkpoint, "--config",
                    SOURCE / "configs/digits_trades.yaml", "--json", *arguments, *self.digits_overrides(),
                    "validation.attack.random_start=none", "validation.attack.steps=20",
                    "validation.attack.step_size=0.02", "threat_model.epsilon=0.2")
@@ -34,6 +34,26 @@ class Evaluation(ProgramTest):
     def test_test_data_alone_is_enough(self):
         result = self.evaluate("--attack", "none", "data.validation=null")
         self.assertEqual(result["samples"], 360)
+
+    def test_weight_average_is_evaluated_and_exported(self):
+        import torch
+        out = self.folder / "run"
+        done = self.train(out, "method.name=standard", "training.max_updates=60", "validation.every=0ep",
+                          "training.weight_average={decay: 0.9999, warmup: false}", nproc=1)  # stays near the start
+        self.assertStatus(done, 0)
+        checkpoint = out / "checkpoints/last.pt"
+        saved = torch.load(checkpoint, weights_only=True)
+        counts = {}
+        for name, options in (("model", []), ("average", ["--average"])):
+            done = run("evaluator", "--checkpoint", checkpoint, "--export", self.folder / f"{name}.pt", *options)
+            self.assertStatus(done, 0)
+            exported = torch.load(self.folder / f"{name}.pt", weights_only=True)
+            self.assertEqual(list(exported), list(saved[name]))
+            self.assertTrue(all(torch.equal(exported[key], saved[name][key]) for key in exported))
+            counts[name] = self.evaluate("--attack", "none", *options, checkpoint=checkpoint)["clean_correct"]
+            again = self.evaluate("--attack", "none", checkpoint=self.folder / f"{name}.pt")["clean_correct"]
+            self.assertEqual(again, counts[name])
+        self.assertGreater(counts["model"], counts["average"] + 30)
 
     def test_counts_do_not_depend_on_batch_size_or_world_size(self):
         results = [self.evaluate("--nproc", nproc, f"validation.batch_size={size}", "training.precision=fp64")
