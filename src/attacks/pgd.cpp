@@ -95,7 +95,7 @@ class PgdAttack::Run {
     for (int step = 0; step < options_.steps && !stopped(); ++step) {
       adversarial.requires_grad_(true);
       const at::Tensor losses = objective_.per_sample(model_.forward(adversarial));
-      at::Tensor gradient = torch::autograd::grad({losses.sum()}, {adversarial}).front();
+      const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {adversarial}).front();
       const at::NoGradGuard no_grad;
       adversarial = adversarial.detach();
       if (options_.keep_best) {
@@ -104,8 +104,7 @@ class PgdAttack::Run {
       if (context_.gradient_counts != nullptr && clean_.size(0) > 0) {
         watch_.add(gradient);
       }
-      gradient.nan_to_num_(0, 0, 0);
-      adversarial = move(adversarial, gradient, step);
+      adversarial = move(adversarial, gradient.nan_to_num(0, 0, 0), step);
     }
     return adversarial;
   }

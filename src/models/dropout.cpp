@@ -28,7 +28,7 @@ at::Tensor Dropout::forward(const at::Tensor& input) {
           "dropout needs the indices of the batch's samples: Classifier::set_random_keys");
   const at::Tensor uniform =
       uniform_tensor(stream_, samples_, input.sizes().slice(1), input.options());
-  return input * (uniform.ge(probability_) / (1 - probability_));
+  return input * uniform.ge(probability_).to(input.scalar_type()).div_(1 - probability_);
 }
 
 }  // namespace temper

@@ -195,8 +195,8 @@ void Checker::check_method() const {
   }
   if (method.name == "trades" && method.attack.random_start == "none") {
     add({"method.attack.random_start", "method.attack.name", "method.attack", "method.name"},
-        "the loss of the trades attack has no gradient at the clean image, so it would not move; "
-        "use pgd with random_start: normal or uniform");
+        "the loss of the trades attack has no gradient at the clean image, so it would follow "
+        "rounding errors; use pgd with random_start: normal or uniform");
   }
   if (method.name == "trades" && method.attack.target != "none") {
     add({"method.attack.target", "method.name"},

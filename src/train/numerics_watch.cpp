@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kWindowUpdates = 20;
 constexpr double kSamplesPerClass = 10;  // fewer may all be predicted alike by chance
-constexpr double kNearChance = 0.01;     // relative distance of the loss from ln(classes)
+constexpr double kNearChance = 0.005;    // relative distance of the loss from ln(classes)
 constexpr double kManyZeroGradients = 0.1;
 
 const char* const kAdvice =

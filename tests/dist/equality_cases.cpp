@@ -20,11 +20,27 @@ constexpr double kTolerance = 1e-9;
 
 std::unique_ptr<Communicator> alone() { return make_communicator(nullptr, {}); }
 
+void require_same_course(const std::vector<TrainRecord>& together,
+                         const std::vector<TrainRecord>& single) {
+  require(together.size() == single.size(), together.size(), " updates instead of ", single.size());
+  for (std::size_t i = 0; i < single.size(); ++i) {
+    require(together[i].update == single[i].update && together[i].samples == single[i].samples,
+            "update ", i, " used other samples");
+    require(together[i].learning_rate == single[i].learning_rate, "another learning rate at ", i);
+    require(std::abs(together[i].loss - single[i].loss) < kTolerance, "another loss at ", i);
+    require(together[i].adversarial_accuracy == single[i].adversarial_accuracy ||
+                std::isnan(single[i].adversarial_accuracy),
+            "another accuracy at ", i);
+  }
+}
+
 // Trains over the ranks, and once more alone on the main rank.
 void require_equals_one_process(RankWorld& world, const SmallTraining& options) {
   const TrainingResult together = run_small_training(world.communicator, options);
   const TrainingResult single = run_small_training(*alone(), options);
   require_equal_states(together.state, single.state, kTolerance);
+  require_equal_states(together.average, single.average, kTolerance);
+  require_same_course(together.records, single.records);
   require(together.validation.samples == single.validation.samples, "samples ",
           together.validation.samples);
   require(together.validation.clean_correct == single.validation.clean_correct,
@@ -80,7 +96,8 @@ StateDict train_two_replicas(const SmallTraining& options) {
   replicas.push_back(make_replica());
   const auto attack = std::make_shared<PgdAttack>(
       ThreatModel{.epsilon = 0.05}, PgdOptions{.steps = options.attack_steps, .step_size = 0.02});
-  const auto method = built_in_methods().make(options.method, attack, {.beta = 2});
+  const auto method = built_in_methods().make(options.method, attack,
+                                              {.beta = 2, .statistics = phase_statistics(options)});
   const LoaderOptions loading{.threads = 1, .seed = options.seed, .image_size = 8};
   std::uint32_t update = 0;
   for (std::uint32_t epoch = 0; epoch < static_cast<std::uint32_t>(options.epochs); ++epoch) {
@@ -179,16 +196,33 @@ void overlapping_equals_plain_reduction(RankWorld& world) {
   require_equal_states(overlapping.state, plain.state, 1e-12);
 }
 
+// 37 samples in batches of 8 with 3 micro-batches: micro-batches of 2 and 3, a last batch of 5.
+SmallTraining awkward(const std::string& method) {
+  return {.method = method, .samples = 37, .global_batch = 8, .accumulation = 3};
+}
+
 const std::map<std::string, SmallTraining>& equality_settings() {
+  const ScheduleOptions cosine{.kind = ScheduleOptions::Kind::kCosine, .warmup = 2};
   static const std::map<std::string, SmallTraining> settings{
       {"trades", {.method = "trades"}},
       {"mixed", {.method = "mixed"}},
+      {"pgd_at", {.method = "pgd_at", .label_smoothing = 0.1, .schedule = cosine}},
       {"standard", {.method = "standard"}},
       {"trades_mlp", {.method = "trades", .net = "mlpbn"}},
       {"trades_batch_statistics_attack",
        {.method = "trades", .attack_statistics = StatisticsMode::kBatch}},
-      {"mixed_awkward", {.method = "mixed", .samples = 37, .global_batch = 8, .accumulation = 3}},
-      {"trades_awkward", {.method = "trades", .samples = 37, .global_batch = 8, .accumulation = 3}},
+      {"pgd_at_updating_attack",
+       {.method = "pgd_at", .attack_statistics = StatisticsMode::kUpdate}},
+      // One loss over forwards with running and with batch statistics.
+      {"trades_running_clean_forward",
+       {.method = "trades",
+        .clean_statistics = StatisticsMode::kRunning,
+        .adversarial_statistics = StatisticsMode::kUpdate}},
+      {"trades_dropout_average",
+       {.method = "trades", .net = "dropout", .average = WeightAverageOptions{.decay = 0.9}}},
+      {"mixed_awkward", awkward("mixed")},
+      {"trades_awkward", awkward("trades")},
+      {"pgd_at_awkward", awkward("pgd_at")},
   };
   return settings;
 }
@@ -209,7 +243,7 @@ std::vector<std::string> setting_names() {
 
 INSTANTIATE_TEST_SUITE_P(Methods, EqualsOneProcess,
                          testing::Combine(testing::ValuesIn(setting_names()),
-                                          testing::Values(2, 3)),
+                                          testing::Values(1, 2, 3)),
                          [](const auto& parameter) {
                            return std::get<0>(parameter.param) + "_" +
                                   std::to_string(std::get<1>(parameter.param)) + "_ranks";
@@ -217,9 +251,11 @@ INSTANTIATE_TEST_SUITE_P(Methods, EqualsOneProcess,
 
 TEST(LocalBatchNorm, TradesEqualsTwoAveragedReplicas) { expect_ranks_pass("local_trades", 2); }
 TEST(LocalBatchNorm, MixedEqualsTwoAveragedReplicas) { expect_ranks_pass("local_mixed", 2); }
+TEST(LocalBatchNorm, PgdAtEqualsTwoAveragedReplicas) { expect_ranks_pass("local_pgd_at", 2); }
 TEST(Replicas, AreBitIdentical) { expect_ranks_pass("replicas", 2); }
 TEST(Replicas, StopTogetherWhenOneIsAsked) { expect_ranks_pass("one_stops", 2); }
 TEST(Runs, AreBitIdenticalForAnyNumberOfLoaderThreads) { expect_ranks_pass("runs", 2); }
+TEST(Runs, AreBitIdenticalOnThreeRanks) { expect_ranks_pass("runs", 3); }
 TEST(GradientReducer, OverlappingEqualsPlain) { expect_ranks_pass("reducers", 2); }
 
 }  // namespace
@@ -228,7 +264,7 @@ void add_equality_cases(RankCases& cases) {
   for (const auto& [name, options] : equality_settings()) {
     cases["equality_" + name] = equality(options);
   }
-  for (const std::string method : {"trades", "mixed"}) {
+  for (const std::string method : {"trades", "mixed", "pgd_at"}) {
     cases["local_" + method] = [method](RankWorld& world) {
       local_batch_norm_equals_averaged_replicas(world, method);
     };

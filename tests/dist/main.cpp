@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   temper::testing_support::add_batch_norm_cases(cases);
   temper::testing_support::add_collectives_cases(cases);
   temper::testing_support::add_resume_cases(cases);
+  temper::testing_support::add_sanity_cases(cases);
   temper::testing_support::add_replica_cases(cases);
   const int status = temper::testing_support::run_as_rank(cases);
   if (status >= 0) {

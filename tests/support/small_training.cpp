@@ -6,7 +6,6 @@
 #include "support/reference_nets.h"
 #include "temper/attacks/pgd.h"
 #include "temper/core/error.h"
-#include "temper/methods/adversarial_training.h"
 #include "temper/models/architectures.h"
 
 namespace temper::testing_support {
@@ -44,7 +43,8 @@ class RecordList final : public Sink {
  public:
   void write(const TrainRecord& record) override { records.push_back(record); }
   void write(const ValidationRecord&) override {}
-  void write(const Event&) override {}
+  void write(const Event& event) override { events.push_back(event); }
+  std::vector<Event> events;
   std::vector<TrainRecord> records;
 };
 
@@ -125,6 +125,7 @@ class SmallRun {
     result.average = average_ ? copy_of(average_->tensors()) : StateDict();
     result.optimizer = copy_of(optimizer_->state());
     result.validation = validate();
+    result.events = records_.events;
     result.records = records_.records;
     result.sample_order = method_->order;
     return result;
@@ -136,13 +137,10 @@ class SmallRun {
   }
 
   [[nodiscard]] std::shared_ptr<OrderNotingMethod> make_method() const {
-    const StatisticsMode adversarial =
-        options_.method == "pgd_at" ? StatisticsMode::kUpdate : StatisticsMode::kBatch;
-    auto method = built_in_methods().make(
-        options_.method, attack_,
-        {.beta = 2,
-         .label_smoothing = options_.label_smoothing,
-         .statistics = {.attack = options_.attack_statistics, .adversarial_forward = adversarial}});
+    auto method = built_in_methods().make(options_.method, attack_,
+                                          {.beta = 2,
+                                           .label_smoothing = options_.label_smoothing,
+                                           .statistics = phase_statistics(options_)});
     if (options_.wrap_method) {
       method = options_.wrap_method(method);
     }
@@ -182,6 +180,7 @@ class SmallRun {
     trainer.schedule = options_.schedule;
     trainer.log_every = {1, Period::Unit::kUpdates};
     trainer.compare_replicas_every = options_.compare_replicas_every;
+    trainer.classes = 10;
     trainer.placement = options_.placement;
     return trainer;
   }
@@ -210,6 +209,14 @@ class SmallRun {
 };
 
 }  // namespace
+
+PhaseStatistics phase_statistics(const SmallTraining& options) {
+  const StatisticsMode adversarial =
+      options.method == "pgd_at" ? StatisticsMode::kUpdate : StatisticsMode::kBatch;
+  return {.attack = options.attack_statistics,
+          .clean_forward = options.clean_statistics,
+          .adversarial_forward = options.adversarial_statistics.value_or(adversarial)};
+}
 
 TrainingResult run_small_training(Communicator& communicator, const SmallTraining& options) {
   return SmallRun(communicator, options).run();

@@ -11,6 +11,7 @@
 #include "temper/data/dataset.h"
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
+#include "temper/methods/adversarial_training.h"
 #include "temper/metrics/record.h"
 #include "temper/models/model_state.h"
 #include "temper/optim/weight_average.h"
@@ -51,6 +52,9 @@ struct SmallTraining {
   int loader_threads = 2;
   int attack_steps = 3;
   StatisticsMode attack_statistics = StatisticsMode::kRunning;
+  StatisticsMode clean_statistics = StatisticsMode::kUpdate;
+  // nullopt: the method's default.
+  std::optional<StatisticsMode> adversarial_statistics{};
   std::uint64_t seed = 11;
   double label_smoothing = 0;
   ScheduleOptions schedule{};
@@ -69,13 +73,17 @@ struct SmallTraining {
 struct TrainingResult {
   StopReason stop = StopReason::kFinished;
   std::int64_t updates = 0;
-  StateDict state{};                   // copies on the CPU, parameters and buffers
-  StateDict average{};                 // likewise, when there is one
-  StateDict optimizer{};               // likewise
-  std::vector<TrainRecord> records{};  // one an update
+  StateDict state{};      // copies on the CPU, parameters and buffers
+  StateDict average{};    // likewise, when there is one
+  StateDict optimizer{};  // likewise
+  std::vector<Event> events{};
+  std::vector<TrainRecord> records{};                     // one an update
   std::vector<std::vector<std::int64_t>> sample_order{};  // this rank's samples, batch by batch
   EvaluationResult validation{};
 };
+
+// The batch-norm modes of the settings.
+[[nodiscard]] PhaseStatistics phase_statistics(const SmallTraining& options);
 
 [[nodiscard]] TrainingResult run_small_training(Communicator& communicator,
                                                 const SmallTraining& options);

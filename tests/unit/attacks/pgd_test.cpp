@@ -5,9 +5,11 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cmath>
+#include <limits>
 
 #include "support/reference_nets.h"
 #include "temper/core/random_tensor.h"
+#include "temper/models/architectures.h"
 
 namespace temper {
 namespace {
@@ -152,6 +154,162 @@ TEST(PgdAttack, TakesAnEmptyBatch) {
         attack.perturb(*net, at::zeros({0, 3, 8, 8}), at::zeros({0}, at::kLong), context(0));
     EXPECT_EQ(none.sizes(), (at::IntArrayRef{0, 3, 8, 8}));
   }
+}
+
+at::Tensor losses_of(Classifier& net, const at::Tensor& images, const at::Tensor& labels) {
+  const at::NoGradGuard no_grad;
+  const StatisticsModeGuard mode(net, StatisticsMode::kRunning);
+  return at::cross_entropy_loss(net.forward(images), labels, {}, at::Reduction::None);
+}
+
+std::shared_ptr<Classifier> random_net() {
+  auto net = testing_support::make_reference_net("cnn");
+  initialize(*net, 5);
+  net->to(at::kDouble);
+  return net;
+}
+
+class PgdChoices : public testing::TestWithParam<Norm> {
+ protected:
+  std::shared_ptr<Classifier> net = random_net();
+  at::Tensor clean = images(12, {3, 8, 8}, at::kDouble);
+  at::Tensor labels = at::arange(12).remainder(10);
+  ThreatModel threat_model{.norm = GetParam(), .epsilon = GetParam() == Norm::kLinf ? 0.1 : 0.5};
+
+  at::Tensor attack(const PgdOptions& options, const AttackContext& with = context(12)) {
+    return PgdAttack(threat_model, options).perturb(*net, clean, labels, with);
+  }
+  // Large steps, so that the loss goes up and down.
+  [[nodiscard]] PgdOptions restless(int steps) const {
+    return {.steps = steps, .step_size = 1.5 * threat_model.epsilon};
+  }
+  at::Tensor losses(const at::Tensor& adversarial) { return losses_of(*net, adversarial, labels); }
+};
+
+TEST_P(PgdChoices, TheBestLossNeverFallsWithMoreSteps) {
+  at::Tensor before = losses(attack({.steps = 1, .step_size = 0, .keep_best = true}));  // the start
+  bool the_last_is_worse = false;
+  for (int steps = 1; steps <= 8; ++steps) {
+    PgdOptions options = restless(steps);
+    const at::Tensor last = losses(attack(options));
+    options.keep_best = true;
+    const at::Tensor best = losses(attack(options));
+    EXPECT_TRUE(best.ge(before).all().item<bool>()) << steps;
+    EXPECT_TRUE(best.ge(last).all().item<bool>()) << steps;
+    the_last_is_worse = the_last_is_worse || best.gt(last).any().item<bool>();
+    before = best;
+  }
+  EXPECT_TRUE(the_last_is_worse) << "the steps are too small for this test";
+}
+
+TEST_P(PgdChoices, RestartsKeepTheLargestLossOfEachSample) {
+  at::Tensor before = losses(attack(restless(3)));
+  bool improves = false;
+  for (const int restarts : {2, 3, 5}) {
+    PgdOptions options = restless(3);
+    options.restarts = restarts;
+    const at::Tensor adversarial = attack(options);
+    EXPECT_LE(perturbation_norm(adversarial - clean, GetParam()).max().item<double>(),
+              threat_model.epsilon + 1e-12);
+    const at::Tensor now = losses(adversarial);
+    EXPECT_TRUE(now.ge(before).all().item<bool>()) << restarts;
+    improves = improves || now.gt(before).any().item<bool>();
+    before = now;
+  }
+  EXPECT_TRUE(improves) << "restarts are the same run again";
+}
+
+TEST_P(PgdChoices, ATargetedAttackDescendsOnTheCrossEntropyWithItsTarget) {
+  const StatisticsModeGuard mode(*net, StatisticsMode::kRunning);
+  const at::Tensor logits = net->forward(clean).detach();
+  const at::Tensor least =
+      logits.scatter(1, labels.unsqueeze(1), std::numeric_limits<double>::infinity()).argmin(1);
+  const at::Tensor adversarial =
+      attack({.steps = 10, .step_size = 0.05, .target = AttackTarget::kLeastLikely});
+  EXPECT_TRUE(
+      losses_of(*net, adversarial, least).lt(losses_of(*net, clean, least)).all().item<bool>());
+  EXPECT_FALSE(least.eq(labels).any().item<bool>());
+}
+
+// With two classes the other one is the only target, so both targets and the untargeted attack take
+// the same way.
+TEST_P(PgdChoices, WithTwoClassesAllTargetsAreTheOtherClass) {
+  LinearNet two;
+  const at::Tensor few = images(6, {3, 2, 2}, at::kDouble);
+  const at::Tensor binary = at::arange(6).remainder(2);
+  const auto run = [&](AttackTarget target) {
+    return PgdAttack(threat_model, {.steps = 4, .step_size = 0.05, .target = target})
+        .perturb(two, few, binary, context(6));
+  };
+  EXPECT_TRUE(at::allclose(run(AttackTarget::kRandom), run(AttackTarget::kNone), 0, 1e-7));
+  EXPECT_TRUE(at::allclose(run(AttackTarget::kLeastLikely), run(AttackTarget::kNone), 0, 1e-7));
+}
+
+INSTANTIATE_TEST_SUITE_P(Norms, PgdChoices, testing::Values(Norm::kLinf, Norm::kL2));
+
+// Zero gradients for even samples, gradients that are not numbers for samples 1, 5, 9.
+class BrokenGradients final : public Classifier {
+ public:
+  BrokenGradients() : Classifier({}) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& x) override {
+    const at::Tensor sums = x.flatten(1).sum(1, /*keepdim=*/true);
+    const at::Tensor place = at::arange(x.size(0)).remainder(4).unsqueeze(1);
+    const at::Tensor slope = at::where(place.eq(1), at::full({1, 1}, std::nan(""), at::kDouble),
+                                       place.eq(3).to(at::kDouble));
+    return at::cat({sums * slope, at::zeros_like(sums)}, 1);
+  }
+};
+
+TEST(PgdAttack, CountsZeroAndNonfiniteGradientsAndStaysFinite) {
+  BrokenGradients net;
+  const at::Tensor clean = images(12, {3, 2, 2}, at::kDouble) * 0.5 + 0.25;
+  const at::Tensor labels = at::zeros({12}, at::kLong);
+  for (const Norm norm : {Norm::kLinf, Norm::kL2}) {
+    GradientCounts counts;
+    AttackContext with = context(12);
+    with.gradient_counts = &counts;
+    const PgdAttack attack({.norm = norm, .epsilon = 0.1},
+                           {.steps = 3, .step_size = 0.05, .random_start = RandomStart::kNone});
+    const at::Tensor adversarial = attack.perturb(net, clean, labels, with);
+    EXPECT_EQ(counts.zero.item<std::int64_t>(), 6);
+    EXPECT_EQ(counts.nonfinite.item<std::int64_t>(), 3);
+    EXPECT_TRUE(adversarial.isfinite().all().item<bool>());
+    const at::Tensor moved = perturbation_norm(adversarial - clean, norm).gt(1e-3);
+    for (std::int64_t i = 0; i < 12; ++i) {
+      EXPECT_EQ(moved[i].item<bool>(), i % 4 == 3) << i;
+    }
+  }
+}
+
+class ConstantNet final : public Classifier {
+ public:
+  ConstantNet() : Classifier({}) {}
+
+ private:
+  at::Tensor logits(const at::Tensor& x) override { return x.flatten(1).narrow(1, 0, 2) * 0; }
+};
+
+// The official l2 code takes noise where the gradient is zero.
+TEST(PgdAttack, L2StepsOfTradesReplaceAZeroGradient) {
+  ConstantNet net;
+  const at::Tensor clean = images(4, {3, 8, 8}, at::kDouble);
+  AttackContext with = context(4);
+  with.loss = InnerLoss::kKlDivergence;
+  PgdOptions options{.steps = 1, .step_size = 0.05, .random_start = RandomStart::kNone};
+  const auto run = [&] {
+    return PgdAttack({.norm = Norm::kL2, .epsilon = 0.5}, options)
+        .perturb(net, clean, at::arange(4), with);
+  };
+  EXPECT_TRUE(at::equal(run(), clean));
+  options.trades_l2_steps = true;
+  const at::Tensor noise = normal_tensor({.seed = 3, .purpose = Purpose::kAttackStart, .layer = 3},
+                                         at::arange(4), {3, 8, 8}, at::kDouble);
+  const at::Tensor clipped = (clean + 0.05 * noise).clamp(0, 1) - clean;
+  const at::Tensor length = clipped.flatten(1).norm(2, {1}).view({4, 1, 1, 1});
+  const at::Tensor expected = clean + clipped * (0.5 / length).clamp_max(1);
+  EXPECT_TRUE(at::allclose(run(), expected, 0, 1e-12));
 }
 
 }  // namespace

@@ -24,12 +24,18 @@ std::int64_t parameter_count(const Classifier& model) {
   return count;
 }
 
+// Convolutions with bias: 3*264*16 + 264, 264*128*16 + 128, 128*256*9 + 256; batch norms 2 * (264 +
+// 128 + 256); linear 256*10 + 10.
+constexpr std::int64_t kWideCnnParameters = 12936 + 540800 + 295168 + 1296 + 2570;
+
 TEST(Architectures, HaveTheKnownParameterCounts) {
   EXPECT_EQ(parameter_count(*make("resnet18", {.classes = 1000})), 11689512);
   EXPECT_EQ(parameter_count(*make("resnet34", {.classes = 1000})), 21797672);
   EXPECT_EQ(parameter_count(*make("resnet50", {.classes = 1000})), 25557032);
   EXPECT_EQ(parameter_count(*make("digits_cnn", {.channels = 1, .image_size = 8})), 21594);
   EXPECT_EQ(parameter_count(*make("mnist_cnn", {.channels = 1, .image_size = 28})), 55418);
+  EXPECT_EQ(parameter_count(*make("small_cnn", {.channels = 1, .image_size = 28})), 312202);
+  EXPECT_EQ(parameter_count(*make("wide_cnn", {.image_size = 32})), kWideCnnParameters);
 }
 
 TEST(Architectures, GiveLogitsForFullAndEmptyBatches) {
@@ -44,6 +50,32 @@ TEST(Architectures, GiveLogitsForFullAndEmptyBatches) {
     ASSERT_TRUE(parameter.grad().defined()) << "an empty batch must give zero gradients";
     EXPECT_EQ(parameter.grad().abs().sum().item<double>(), 0);
   }
+}
+
+TEST(Architectures, SmallCnnHasTheNamesOfTheOfficialCode) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] :
+       state_dict(*make("small_cnn", {.channels = 1, .image_size = 28}))) {
+    names.push_back(name);
+  }
+  const std::vector<std::string> expected{
+      "feature_extractor.conv1.weight", "feature_extractor.conv1.bias",
+      "feature_extractor.conv2.weight", "feature_extractor.conv2.bias",
+      "feature_extractor.conv3.weight", "feature_extractor.conv3.bias",
+      "feature_extractor.conv4.weight", "feature_extractor.conv4.bias",
+      "classifier.fc1.weight",          "classifier.fc1.bias",
+      "classifier.fc2.weight",          "classifier.fc2.bias",
+      "classifier.fc3.weight",          "classifier.fc3.bias"};
+  EXPECT_EQ(names, expected);
+}
+
+TEST(Architectures, WideCnnTakesAnySizeAndKeepsItBeforeThePooling) {
+  for (const std::int64_t size : {4, 9, 32}) {
+    const auto net = make("wide_cnn", {.classes = 3, .image_size = size});
+    net->set_statistics_mode(StatisticsMode::kRunning);
+    EXPECT_EQ(net->forward(at::rand({2, 3, size, size})).sizes(), (at::IntArrayRef{2, 3}));
+  }
+  EXPECT_THROW(static_cast<void>(make("wide_cnn", {.image_size = 3})), ConfigError);
 }
 
 TEST(Architectures, RefuseImagesThatDoNotFit) {

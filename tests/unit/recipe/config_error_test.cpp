@@ -235,10 +235,12 @@ TEST_F(ConfigErrors, CombinationsOfAttacksAndMethods) {
       {"method: {attack: {name: fgsm}}\n",
        "c.yaml:1:25: method.attack.name: the loss of the trades attack has no gradient at the "
        "clean "
-       "image, so it would not move; use pgd with random_start: normal or uniform"},
+       "image, so it would follow rounding errors; use pgd with random_start: normal or "
+       "uniform"},
       {"method: {attack: {random_start: none}}\n",
        "c.yaml:1:33: method.attack.random_start: the loss of the trades attack has no gradient at "
-       "the clean image, so it would not move; use pgd with random_start: normal or uniform"},
+       "the clean image, so it would follow rounding errors; use pgd with random_start: normal or "
+       "uniform"},
       {"method: {attack: {target: random}}\n",
        "c.yaml:1:27: method.attack.target: the attack of trades maximises a divergence and has no "
        "target; remove the key"},

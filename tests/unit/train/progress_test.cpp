@@ -45,5 +45,45 @@ TEST(RunShape, EndsAtTheEarlierLimit) {
   EXPECT_EQ(shape.last_update(), 30);
 }
 
+constexpr RunShape shape_of(std::int64_t samples, std::int64_t batch) {
+  return {.epochs = 4,
+          .updates_per_epoch = (samples + batch - 1) / batch,
+          .samples_per_epoch = samples,
+          .global_batch_size = batch};
+}
+
+TEST(Progress, IsUnchangedForTheSameUpdates) {
+  const Progress converted = convert_progress({.update = 7, .samples = 50, .validated_update = 5},
+                                              shape_of(37, 8), shape_of(37, 8));
+  EXPECT_EQ(converted.update, 7);
+  EXPECT_EQ(converted.validated_update, 5);
+}
+
+TEST(Progress, IsCountedInUpdatesOfAnotherBatchWithoutLosingSamples) {
+  const auto update = [](std::int64_t before, const RunShape& from, const RunShape& to) {
+    return convert_progress({.update = before, .samples = 9}, from, to).update;
+  };
+  const RunShape eights = shape_of(37, 8);     // 5 updates an epoch
+  const RunShape sixteens = shape_of(37, 16);  // 3
+  const RunShape fives = shape_of(37, 5);      // 8
+  EXPECT_EQ(update(0, eights, sixteens), 0);
+  EXPECT_EQ(update(5, eights, sixteens), 3);             // a whole epoch
+  EXPECT_EQ(update(7, eights, sixteens), 4);             // 16 samples
+  EXPECT_EQ(update(8, eights, sixteens), 4);             // 24 samples: 8 of them again
+  EXPECT_EQ(update(8, eights, fives), 8 + 4);            // 24 samples: 4 of them again
+  EXPECT_EQ(update(9, eights, shape_of(20, 8)), 3 + 2);  // less data: the epoch's last update
+  EXPECT_EQ(convert_progress({.update = 7, .samples = 53}, eights, sixteens).samples, 53);
+}
+
+TEST(Progress, RemembersThatItsUpdateWasValidated) {
+  const auto validated = [](std::int64_t update) {
+    return convert_progress({.update = 5, .validated_update = update}, shape_of(37, 8),
+                            shape_of(37, 16))
+        .validated_update;
+  };
+  EXPECT_EQ(validated(5), 3);
+  EXPECT_EQ(validated(4), 0);
+}
+
 }  // namespace
 }  // namespace temper
