@@ -2,7 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "temper/data/sampler.h"
 
@@ -58,15 +60,21 @@ void count_batch(Classifier& model, const ImageBatch& batch,
   const ImageBatch standing = select(batch, correct);
   for (std::size_t i = 0; i < attacks.size() && standing.labels.numel() > 0; ++i) {
     const auto start = Clock::now();
+    GradientCounts gradients;
     const at::Tensor adversarial =
         attacks[i].attack->perturb(model, standing.images, standing.labels,
                                    {.statistics = StatisticsMode::kRunning,
                                     .samples = standing.samples,
                                     .seed = options.seed,
                                     .purpose = Purpose::kEvaluation,
-                                    .stop_requested = options.stop_requested});
+                                    .stop_requested = options.stop_requested,
+                                    .gradient_counts = &gradients});
     result.attacks[i].robust_correct +=
         model.forward(adversarial).argmax(1).eq(standing.labels).sum().item<std::int64_t>();
+    if (gradients.zero.defined()) {  // not every attack uses gradients
+      result.attacks[i].zero_gradients += gradients.zero.item<std::int64_t>();
+      result.attacks[i].nonfinite_gradients += gradients.nonfinite.item<std::int64_t>();
+    }
     result.attacks[i].seconds += seconds_since(start);
   }
 }
@@ -75,8 +83,11 @@ void count_batch(Classifier& model, const ImageBatch& batch,
 void reduce(EvaluationResult& result, Communicator& communicator) {
   std::vector<std::int64_t> counts{result.samples, result.clean_correct, result.top5_correct,
                                    result.complete ? 0 : 1};
+  constexpr std::size_t kFixed = 4;
+  constexpr std::size_t kPerAttack = 3;
   for (const AttackResult& attack : result.attacks) {
-    counts.push_back(attack.robust_correct);
+    counts.insert(counts.end(),
+                  {attack.robust_correct, attack.zero_gradients, attack.nonfinite_gradients});
   }
   at::Tensor sums = at::tensor(counts, at::kLong);
   communicator.all_reduce_sum(sums);
@@ -94,12 +105,28 @@ void reduce(EvaluationResult& result, Communicator& communicator) {
   result.top5_correct = sum[2];
   result.complete = sum[3] == 0;
   for (std::size_t i = 0; i < result.attacks.size(); ++i) {
-    result.attacks[i].robust_correct = sum[4 + i];
+    const std::int64_t* own = sum + kFixed + kPerAttack * i;
+    result.attacks[i].robust_correct = own[0];
+    result.attacks[i].zero_gradients = own[1];
+    result.attacks[i].nonfinite_gradients = own[2];
     result.attacks[i].seconds = seconds.const_data_ptr<double>()[i];
   }
 }
 
 }  // namespace
+
+ShareInterval share_interval(std::int64_t correct, std::int64_t samples) {
+  if (samples == 0) {
+    return {};
+  }
+  constexpr double kZ = 1.959963984540054;  // 97.5 % quantile of the standard normal
+  const double n = static_cast<double>(samples);
+  const double share = static_cast<double>(correct) / n;
+  const double center = (share + kZ * kZ / (2 * n)) / (1 + kZ * kZ / n);
+  const double half =
+      kZ / (1 + kZ * kZ / n) * std::sqrt(share * (1 - share) / n + kZ * kZ / (4 * n * n));
+  return {.low = std::max(0.0, center - half), .high = std::min(1.0, center + half)};
+}
 
 ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
   const bool bytes = batch.element_type == ElementType::kUInt8;
@@ -129,7 +156,7 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
   const StatisticsModeGuard mode(model, StatisticsMode::kRunning);
   EvaluationResult result;
   for (const NamedAttack& attack : attacks) {
-    result.attacks.push_back({.name = attack.name, .threat_model = attack.threat_model});
+    result.attacks.push_back({.attack = attack});
   }
   loader.start(0, plan_batches(options, communicator));
   const auto stopped = [&] { return options.stop_requested && options.stop_requested(); };

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "recipe/value_text.h"
 #include "temper/core/error.h"
 #include "temper/data/open_dataset.h"
 
@@ -148,6 +149,23 @@ std::string attack_name(const AttackConfig& attack) {
                 attack.target == "none" ? "" : concat("-", attack.target));
 }
 
+std::string attack_settings(const Config& config, const AttackConfig& attack) {
+  const std::string ball =
+      concat(config.threat_model.norm, " ", recipe::value_text(config.threat_model.epsilon));
+  if (attack.name == "fgsm") {
+    return concat(ball, ", 1 step of epsilon");
+  }
+  std::string text =
+      concat(ball, ", ", attack.steps, attack.steps == 1 ? " step of " : " steps of ",
+             recipe::value_text(attack.step_size));
+  text += concat(
+      ", ", attack.restarts, attack.restarts == 1 ? " restart, " : " restarts, ",
+      attack.random_start == "none" ? "no random start" : concat(attack.random_start, " start"),
+      ", ", attack.keep, " iterate",
+      attack.target == "none" ? "" : concat(", target ", attack.target));
+  return text;
+}
+
 NamedAttack build_attack(const Config& config, const AttackConfig& attack, const Catalogs& catalogs,
                          bool trades_l2_steps) {
   const ThreatModel threat_model{.norm = config.threat_model.norm == "l2" ? Norm::kL2 : Norm::kLinf,
@@ -162,7 +180,10 @@ NamedAttack build_attack(const Config& config, const AttackConfig& attack, const
                            .trades_l2_steps = trades_l2_steps};
   return {.name = attack_name(attack),
           .threat_model = threat_model,
-          .attack = catalogs.attacks.make(attack.name, threat_model, options)};
+          .attack = catalogs.attacks.make(attack.name, threat_model, options),
+          .settings = attack_settings(config, attack),
+          .steps = attack.name == "fgsm" ? 1 : options.steps,
+          .restarts = options.restarts};
 }
 
 std::shared_ptr<TrainingMethod> build_method(const Config& config, const Catalogs& catalogs) {

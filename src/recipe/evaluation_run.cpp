@@ -8,6 +8,7 @@
 
 #include "recipe/rank_runtime.h"
 #include "temper/core/error.h"
+#include "temper/core/log.h"
 
 namespace temper {
 namespace {
@@ -50,36 +51,70 @@ std::vector<NamedAttack> choose_attacks(const EvaluationRun& run, const Catalogs
 
 const char* norm_name(Norm norm) { return norm == Norm::kLinf ? "linf" : "l2"; }
 
+nlohmann::ordered_json interval_json(std::int64_t correct, std::int64_t samples) {
+  const ShareInterval interval = share_interval(correct, samples);
+  return {interval.low, interval.high};
+}
+
 void print_json(const EvaluationResult& result) {
   nlohmann::ordered_json document;
   document["samples"] = result.samples;
   document["clean_correct"] = result.clean_correct;
   document["clean_accuracy"] = result.accuracy(result.clean_correct);
+  document["clean_interval"] = interval_json(result.clean_correct, result.samples);
   document["attacks"] = nlohmann::json::array();
-  for (const AttackResult& attack : result.attacks) {
-    document["attacks"].push_back({{"name", attack.name},
-                                   {"norm", norm_name(attack.threat_model.norm)},
-                                   {"epsilon", attack.threat_model.epsilon},
-                                   {"robust_correct", attack.robust_correct},
-                                   {"robust_accuracy", result.accuracy(attack.robust_correct)},
-                                   {"seconds", attack.seconds}});
+  for (const AttackResult& item : result.attacks) {
+    const NamedAttack& attack = item.attack;
+    document["attacks"].push_back(
+        {{"name", attack.name},
+         {"norm", norm_name(attack.threat_model.norm)},
+         {"epsilon", attack.threat_model.epsilon},
+         {"steps", attack.steps},
+         {"restarts", attack.restarts},
+         {"settings", attack.settings},
+         {"robust_correct", item.robust_correct},
+         {"robust_accuracy", result.accuracy(item.robust_correct)},
+         {"robust_interval", interval_json(item.robust_correct, result.samples)},
+         {"zero_gradient_samples", item.zero_gradients},
+         {"nonfinite_gradient_samples", item.nonfinite_gradients},
+         {"seconds", item.seconds}});
   }
   std::cout << document.dump() << std::endl;
 }
 
 void print_table(const EvaluationResult& result) {
-  const auto line = [&](const std::string& name, std::int64_t correct) {
-    std::cout << std::left << std::setw(28) << name << std::right << std::setw(8) << correct
+  const auto line = [&](const std::string& name, std::int64_t correct,
+                        const std::string& settings) {
+    const ShareInterval interval = share_interval(correct, result.samples);
+    std::cout << std::left << std::setw(16) << name << std::right << std::setw(8) << correct
               << " of " << result.samples << std::setw(9)
-              << fixed(100 * result.accuracy(correct), 2) << " %\n";
+              << fixed(100 * result.accuracy(correct), 2) << " %  (" << fixed(100 * interval.low, 1)
+              << " to " << fixed(100 * interval.high, 1) << " %)" << (settings.empty() ? "" : "  ")
+              << settings << '\n';
   };
-  line("clean", result.clean_correct);
-  for (const AttackResult& attack : result.attacks) {
-    line(concat(attack.name, " ", norm_name(attack.threat_model.norm), " ",
-                fixed(attack.threat_model.epsilon, 4)),
-         attack.robust_correct);
+  line("clean", result.clean_correct, "in brackets: 95 % interval");
+  for (const AttackResult& item : result.attacks) {
+    line(item.attack.name, item.robust_correct, item.attack.settings);
   }
   std::cout << std::flush;
+}
+
+// An attack that cannot move says nothing about robustness.
+void warn_of_gradients(const EvaluationResult& result) {
+  constexpr double kMany = 0.1;
+  for (const AttackResult& item : result.attacks) {
+    const auto attacked = static_cast<double>(result.clean_correct);
+    if (static_cast<double>(item.zero_gradients) > kMany * attacked) {
+      log_warning(item.attack.name, " met a zero gradient at ", item.zero_gradients, " of ",
+                  result.clean_correct,
+                  " images and could not move them: the robust accuracy may be overstated "
+                  "(gradient masking)");
+    }
+    if (item.nonfinite_gradients > 0) {
+      log_warning(item.attack.name, " met a gradient that is not finite at ",
+                  item.nonfinite_gradients, " images and left them where they were");
+    }
+  }
 }
 
 int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntime& runtime) {
@@ -112,6 +147,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   }
   if (runtime.is_main_rank()) {
     run.json ? print_json(result) : print_table(result);
+    warn_of_gradients(result);
   }
   return 0;
 }

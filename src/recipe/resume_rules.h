@@ -11,11 +11,11 @@ namespace temper {
 
 // What must be the same before and after, since the samples of an update depend on it.
 struct ResumeKey {
-  std::string data_fingerprint;
+  std::string data_fingerprint{};
   std::int64_t seed = 0;
   std::int64_t global_batch_size = 0;
   std::int64_t compute_threads = 1;  // not compared: a resumed run takes over the number
-  std::string config;                // print_config without comments; a difference is logged
+  std::string config{};              // print_config without comments; a difference is logged
 };
 
 // The names that --allow-change takes: data, run.seed, training.global_batch_size. Throws

@@ -354,6 +354,7 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
   runtime_.heartbeat().set_phase("report");
   ReportData report{.title = config_.run.name,
                     .metrics = read_metrics(run_directory_ / "metrics.jsonl"),
+                    .attack = validation_attack_ ? validation_attack_->settings : "",
                     .configuration = print_config(run_.loaded),
                     .examples = {}};
   if (data_.validation && validation_attack_) {

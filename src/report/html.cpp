@@ -170,10 +170,14 @@ std::string render_report(const ReportData& data) {
   const std::string configuration =
       data.configuration.empty() ? ""
                                  : concat("<pre>", escape_html(data.configuration), "</pre>\n");
+  const std::string attack =
+      data.attack.empty()
+          ? ""
+          : concat("<p class=\"soft\">Robust accuracy under: ", escape_html(data.attack), "</p>\n");
   return concat("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta ",
                 "name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>",
                 title, "</title><style>", kStyle, "</style></head><body>\n<h1>", title, "</h1>\n",
-                section("Results", render_numbers(data.metrics.validation)),
+                section("Results", render_numbers(data.metrics.validation) + attack),
                 section("Curves", render_plots(data.metrics)),
                 section("Adversarial examples", render_examples(data.examples)),
                 section("Events", render_events(data.metrics.events)),

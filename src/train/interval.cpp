@@ -67,7 +67,7 @@ ValidationRecord validation_record(const EvaluationResult& result, int epoch, st
     const AttackResult& attack = result.attacks.front();
     record.robust_correct = attack.robust_correct;
     record.robust_accuracy = result.accuracy(attack.robust_correct);
-    record.attack = attack.name;
+    record.attack = attack.attack.name;
   }
   return record;
 }

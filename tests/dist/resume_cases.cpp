@@ -170,7 +170,7 @@ TEST_P(Resume, MayAddAnAverage) { expect_ranks_pass("resume_average", GetParam()
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Resume, testing::Values(1, 2, 3));
 
-class WorldSizes : public testing::TestWithParam<std::tuple<const char*, int>> {};
+class WorldSizes : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
 TEST_P(WorldSizes, MayChangeAtAResume) {
   expect_ranks_pass(concat("worlds_", std::get<0>(GetParam())), std::get<1>(GetParam()));
@@ -178,7 +178,11 @@ TEST_P(WorldSizes, MayChangeAtAResume) {
 
 INSTANTIATE_TEST_SUITE_P(Methods, WorldSizes,
                          testing::Combine(testing::Values("trades", "mixed", "pgd_at"),
-                                          testing::Values(2, 3)));
+                                          testing::Values(2, 3)),
+                         [](const auto& parameter) {
+                           return concat(std::get<0>(parameter.param), "_",
+                                         std::get<1>(parameter.param), "_ranks");
+                         });
 
 }  // namespace
 

@@ -32,6 +32,9 @@ struct NamedAttack {
   std::string name{};
   ThreatModel threat_model{};
   std::shared_ptr<const Attack> attack{};
+  std::string settings{};  // for people: steps, step size, restarts
+  int steps = 0;
+  int restarts = 1;
 };
 
 struct EvaluationOptions {
@@ -48,12 +51,22 @@ struct EvaluationOptions {
 };
 
 struct AttackResult {
-  std::string name{};
-  ThreatModel threat_model{};
+  NamedAttack attack{};
   // Samples classified right both before and under the attack.
   std::int64_t robust_correct = 0;
+  // Attacked samples, those classified right before, that met such a gradient: many zeros hint at
+  // gradient masking, so that the robust accuracy says little.
+  std::int64_t zero_gradients = 0;
+  std::int64_t nonfinite_gradients = 0;
   double seconds = 0;  // of the rank that took longest
 };
+
+// The Wilson score interval, at 95 %, of a share of `correct` among `samples`; [0, 1] without any.
+struct ShareInterval {
+  double low = 0;
+  double high = 1;
+};
+[[nodiscard]] ShareInterval share_interval(std::int64_t correct, std::int64_t samples);
 
 struct EvaluationResult {
   std::int64_t samples = 0;

@@ -55,6 +55,8 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
                                                               const Placement& placement);
 // For example pgd-20, pgd-50x10 with ten restarts, pgd-20-best.
 [[nodiscard]] std::string attack_name(const AttackConfig& attack);
+// For people: threat model, steps, restarts, start.
+[[nodiscard]] std::string attack_settings(const Config& config, const AttackConfig& attack);
 [[nodiscard]] NamedAttack build_attack(const Config& config, const AttackConfig& attack,
                                        const Catalogs& catalogs, bool trades_l2_steps = false);
 [[nodiscard]] std::shared_ptr<TrainingMethod> build_method(const Config& config,

@@ -30,10 +30,11 @@ struct AdversarialExample {
 };
 
 struct ReportData {
-  std::string title;
-  MetricsLog metrics;
-  std::string configuration;                 // shown as it is
-  std::vector<AdversarialExample> examples;  // none: no grid
+  std::string title{};
+  MetricsLog metrics{};
+  std::string attack{};                        // what the robust accuracies were measured with
+  std::string configuration{};                 // shown as it is
+  std::vector<AdversarialExample> examples{};  // none: no grid
 };
 
 [[nodiscard]] std::string render_report(const ReportData& data);

@@ -50,6 +50,30 @@ TEST(Evaluation, APartIsSpreadOverTheDataSet) {
   EXPECT_EQ(rig.run({.dataset_size = 20, .samples = 7, .batch_size = 3}).samples, 7);
 }
 
+// The dead net says class 0, which 2 of 20 images have; no gradient moves them.
+TEST(Evaluation, CountsZeroGradients) {
+  Rig rig;
+  rig.model = testing_support::make_reference_net("dead");
+  const EvaluationResult result = rig.run({.dataset_size = 20, .batch_size = 6});
+  EXPECT_EQ(result.clean_correct, 2);
+  EXPECT_EQ(result.attacks[0].robust_correct, 2);
+  EXPECT_EQ(result.attacks[0].zero_gradients, 2);
+  EXPECT_EQ(result.attacks[0].nonfinite_gradients, 0);
+}
+
+// Values of statsmodels' proportion_confint(..., method="wilson").
+TEST(ShareInterval, IsTheOneOfWilson) {
+  const auto expect = [](std::int64_t correct, std::int64_t samples, double low, double high) {
+    const ShareInterval interval = share_interval(correct, samples);
+    EXPECT_NEAR(interval.low, low, 1e-6) << correct << " of " << samples;
+    EXPECT_NEAR(interval.high, high, 1e-6) << correct << " of " << samples;
+  };
+  expect(50, 100, 0.4038315, 0.5961685);
+  expect(0, 10, 0, 0.2775328);
+  expect(10, 10, 0.7224672, 1);
+  expect(0, 0, 0, 1);
+}
+
 TEST(ToDevice, ScalesBytesAndOrdersChannelsFirst) {
   HostBatch batch;
   batch.count = 1;

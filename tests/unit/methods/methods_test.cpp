@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <cmath>
+#include <utility>
+
 #include "support/compare.h"
 #include "support/reference_nets.h"
 #include "temper/attacks/pgd.h"
@@ -56,6 +59,21 @@ TEST(RobustLosses, GradientsEqualFiniteDifferencesInBothArguments) {
                          1e-7),
               "");
   }
+}
+
+TEST(RobustLosses, AdversarialLossIsTheSmoothedCrossEntropyOfAdversarialLogits) {
+  const at::Tensor labels = at::tensor({0L, 1L, 2L, 3L, 1L});
+  const AdversarialLoss loss(0.1);
+  at::Tensor adversarial = random_logits(1).requires_grad_(true);
+  const auto total = [&](const at::Tensor& a) { return loss.compute({}, {}, a, labels).total; };
+  const auto gradient = torch::autograd::grad({total(adversarial)}, {adversarial}).front();
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(difference(gradient, numeric_gradient(total, adversarial.detach()), 1e-7), "");
+  const at::Tensor log_p = at::log_softmax(adversarial, 1);
+  const at::Tensor by_hand =
+      -(0.9 * log_p.gather(1, labels.unsqueeze(1)).sum() + 0.1 / 4 * log_p.sum());
+  EXPECT_EQ(difference(total(adversarial), by_hand, 1e-12), "");
+  EXPECT_FALSE(loss.compute({}, {}, adversarial, labels).clean.defined());
 }
 
 TEST(RobustLosses, TradesTakesZeroProbabilitiesWithoutNan) {
@@ -137,6 +155,85 @@ TEST(Methods, OnlyTheCleanForwardUpdatesStatisticsByDefault) {
   static_cast<void>(fixture.run(*method));
   PendingStatistics(*fixture.model).commit(at::ones({}, at::kBool));
   EXPECT_EQ(fixture.model->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 1);
+}
+
+TEST(Methods, PgdAtHasNoCleanForward) {
+  Fixture fixture;
+  const auto method = built_in_methods().make(
+      "pgd_at", attack(), {.statistics = {.adversarial_forward = StatisticsMode::kUpdate}});
+  const StepOutput output = fixture.run(*method);
+  EXPECT_FALSE(output.clean_loss.defined() || output.clean_correct.defined());
+  EXPECT_TRUE(at::equal(output.loss, output.robust_loss));
+  EXPECT_TRUE(at::equal(output.predictions, output.adversarial_logits.argmax(1)));
+  method->after_update(*fixture.model, at::zeros({}));
+  PendingStatistics(*fixture.model).commit(at::ones({}, at::kBool));
+  EXPECT_EQ(fixture.model->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 1);
+}
+
+// 3 steps, the attack's loss once more, the outer forward; after the update the clean images.
+TEST(Methods, PgdAtInReferenceOrderUpdatesStatisticsInEveryForward) {
+  Fixture fixture;
+  const auto method =
+      built_in_methods().make("pgd_at", attack(),
+                              {.reference_order = true,
+                               .statistics = {.attack = StatisticsMode::kUpdate,
+                                              .adversarial_forward = StatisticsMode::kUpdate}});
+  static_cast<void>(fixture.run(*method));
+  method->after_update(*fixture.model, at::zeros({}));
+  PendingStatistics(*fixture.model).commit(at::ones({}, at::kBool));
+  EXPECT_EQ(fixture.model->named_buffers()["bn1.num_batches_tracked"].item<std::int64_t>(), 6);
+}
+
+// A stop request must not cut an attack short whose forwards hold collectives: the other ranks
+// would wait in them.
+TEST(Methods, OnlyAnAttackWithoutCollectivesIsCutShort) {
+  for (const StatisticsMode mode : {StatisticsMode::kRunning, StatisticsMode::kBatch}) {
+    Fixture fixture;
+    const auto method =
+        built_in_methods().make("mixed", attack(), {.statistics = {.attack = mode}});
+    int asked = 0;
+    StepContext context{.model = *fixture.model,
+                        .backward = [](const at::Tensor& loss) { loss.backward(); },
+                        .stop_requested = [&] { return ++asked > 0; }};
+    static_cast<void>(method->compute_gradients(context, fixture.batch));
+    EXPECT_EQ(asked > 0, mode == StatisticsMode::kRunning);
+  }
+}
+
+// One loss over a forward with running statistics and one with batch statistics: the gradient is
+// that of the function (frameworks that write buffers between the two get it silently wrong).
+TEST(Methods, GradientsOfMixedStatisticsEqualFiniteDifferences) {
+  const auto start_only = std::make_shared<PgdAttack>(
+      ThreatModel{.epsilon = 0.05}, PgdOptions{.steps = 0, .random_start = RandomStart::kUniform});
+  for (const char* name : {"trades", "mixed"}) {
+    for (const auto& [clean, adversarial] :
+         {std::pair{StatisticsMode::kRunning, StatisticsMode::kUpdate},
+          std::pair{StatisticsMode::kUpdate, StatisticsMode::kRunning}}) {
+      Fixture fixture;
+      const auto method = built_in_methods().make(
+          name, start_only,
+          {.beta = 2, .statistics = {.clean_forward = clean, .adversarial_forward = adversarial}});
+      static_cast<void>(fixture.run(*method));
+      const auto gradients = fixture.gradients();
+      const auto loss_at = [&](at::Tensor weight, double shift) {
+        const at::NoGradGuard no_grad;
+        weight.add_(shift);
+        StepContext context{.model = *fixture.model, .backward = [](const at::Tensor&) {}};
+        const double loss = method->compute_gradients(context, fixture.batch).loss.item<double>();
+        PendingStatistics(*fixture.model).drop();
+        weight.sub_(shift);
+        return loss;
+      };
+      PendingStatistics(*fixture.model).drop();
+      constexpr double kStep = 1e-6;
+      for (std::size_t i = 0; i < gradients.size(); ++i) {
+        const at::Tensor entry = fixture.model->parameters()[i].detach().view(-1)[0];
+        const double numeric = (loss_at(entry, kStep) - loss_at(entry, -kStep)) / (2 * kStep);
+        const double gradient = gradients[i].view(-1)[0].item<double>();
+        EXPECT_NEAR(gradient, numeric, 1e-5 * (1 + std::abs(numeric))) << name << " " << i;
+      }
+    }
+  }
 }
 
 }  // namespace
