@@ -14,8 +14,8 @@ void log_changes(const std::string& path, const std::vector<ConfigChange>& chang
   std::string text;
   for (const ConfigChange& change : changes) {
     text +=
-        concat("\n  ", change.key, ": ", change.before.empty() ? "(no such key)" : change.before,
-               " -> ", change.now.empty() ? "(no such key)" : change.now);
+        concat("\n  ", change.key, ": ", change.before.empty() ? "(not set)" : change.before,
+               " -> ", change.now.empty() ? "(not set)" : change.now);
   }
   if (!text.empty()) {
     log_warning("the configuration is not that of ", path, ":", text);

@@ -10,6 +10,7 @@
 #include "recipe/rank_runtime.h"
 #include "recipe/resume.h"
 #include "recipe/run_files.h"
+#include "recipe/training_inputs.h"
 #include "temper/checkpoint/directory.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -53,22 +54,6 @@ int exit_status(StopReason reason) {
 }
 
 std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
-
-ResumeKey resume_key(const TrainingRun& run, const DataSets& data, int world_size) {
-  const Config& config = run.loaded.config;
-  return {.data_fingerprint = fingerprint(data),
-          .seed = static_cast<std::int64_t>(config.run.seed),
-          .global_batch_size = global_batch_size(config, world_size),
-          .config = print_config(run.loaded, /*with_comments=*/false)};
-}
-
-// The forward for logging comes after the collective that averages local statistics.
-void require_one_process_for_reference(const Config& config, int world_size) {
-  if (config.method.reference_order && config.method.name == "pgd_at" && world_size > 1) {
-    throw ConfigError(concat("method.reference_order of pgd_at is for one process, not for ",
-                             world_size, "; set it to false"));
-  }
-}
 
 // One rank's objects, built in the start-up order of a rank.
 class TrainingRank {
@@ -383,27 +368,6 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
 }
 
 }  // namespace
-
-void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs) {
-  const Config& config = run.loaded.config;
-  require_one_process_for_reference(config, world_size);
-  const DataSets data = open_data_sets(config);
-  const auto model = build_architecture(config, catalogs);
-  if (config.model.initial_weights) {
-    load_initial_weights(*model, config.model);
-  }
-  static_cast<void>(build_transform(config, true));
-  static_cast<void>(build_transform(config, false));
-  const bool named = run.resume.kind == ResumePolicy::Kind::kFile || !run.run_directory.empty();
-  if (!named && run.resume.kind == ResumePolicy::Kind::kMust) {
-    throw ConfigError("--resume must needs the run's folder: give --run-dir");
-  }
-  const std::filesystem::path folder = run.run_directory / "checkpoints";
-  if (const auto chosen = named ? choose_checkpoint(run.resume, folder) : std::nullopt) {
-    check_resume(chosen->path, chosen->checkpoint, resume_key(run, data, world_size),
-                 run.allowed_changes);
-  }
-}
 
 int run_training_rank(const TrainingRun& run, const Catalogs& catalogs) {
   RankRuntime runtime(run.environment, run.loaded.config, run.cpus);

@@ -138,7 +138,9 @@ class Training(ProgramTest):
         out = self.folder / "run"
         self.assertStatus(self.train(out, "training.max_updates=3"), 0)
         before = {name: (out / name).read_bytes() for name in ("config.yaml", "run.json", "metrics.jsonl")}
-        self.assertStatus(self.train(out, "training.max_updates=6", "optimizer.name=adamw"), 2)
+        refused = self.train(out, "training.max_updates=6", "optimizer.name=adamw")
+        self.assertStatus(refused, 2)
+        self.assertEqual(refused.stderr.count("saved with another optimizer or model"), 1, refused.stderr)
         for name, content in before.items():
             self.assertEqual((out / name).read_bytes(), content, name)
 

@@ -1,0 +1,64 @@
+#include "recipe/training_inputs.h"
+
+#include "recipe/resume.h"
+#include "temper/checkpoint/state_dict.h"
+#include "temper/core/error.h"
+#include "temper/models/model_state.h"
+
+namespace temper {
+
+ResumeKey resume_key(const TrainingRun& run, const DataSets& data, int world_size) {
+  const Config& config = run.loaded.config;
+  return {.data_fingerprint = fingerprint(data),
+          .seed = static_cast<std::int64_t>(config.run.seed),
+          .global_batch_size = global_batch_size(config, world_size),
+          .config = print_config(run.loaded, /*with_comments=*/false)};
+}
+
+// The forward for logging comes after the collective that averages local statistics.
+void require_one_process_for_reference(const Config& config, int world_size) {
+  if (config.method.reference_order && config.method.name == "pgd_at" && world_size > 1) {
+    throw ConfigError(concat("method.reference_order of pgd_at is for one process, not for ",
+                             world_size, "; set it to false"));
+  }
+}
+
+namespace {
+
+// Whether model and optimizer can take up the checkpoint's state, found here once instead of in each
+// rank.
+void check_state(const ChosenCheckpoint& chosen, const Config& config, Classifier& model) {
+  const ValueDict& saved = chosen.checkpoint.as_dict();
+  load_state_dict(model, to_state_dict(saved.at("model").as_dict()), chosen.path);
+  try {
+    build_optimizer(config, model)->load_state(to_state_dict(saved.at("optimizer").as_dict()));
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat(chosen.path, ": ", error.what()));
+  }
+}
+
+}  // namespace
+
+void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs) {
+  const Config& config = run.loaded.config;
+  require_one_process_for_reference(config, world_size);
+  const DataSets data = open_data_sets(config);
+  const auto model = build_architecture(config, catalogs);
+  if (config.model.initial_weights) {
+    load_initial_weights(*model, config.model);
+  }
+  static_cast<void>(build_transform(config, true));
+  static_cast<void>(build_transform(config, false));
+  const bool named = run.resume.kind == ResumePolicy::Kind::kFile || !run.run_directory.empty();
+  if (!named && run.resume.kind == ResumePolicy::Kind::kMust) {
+    throw ConfigError("--resume must needs the run's folder: give --run-dir");
+  }
+  const std::filesystem::path folder = run.run_directory / "checkpoints";
+  if (const auto chosen = named ? choose_checkpoint(run.resume, folder) : std::nullopt) {
+    check_resume(chosen->path, chosen->checkpoint, resume_key(run, data, world_size),
+                 run.allowed_changes);
+    check_state(*chosen, config, *model);
+  }
+}
+
+}  // namespace temper

@@ -1,0 +1,231 @@
+#include "train/loop.h"
+
+#include <ATen/ATen.h>
+
+#include "temper/core/error.h"
+#include "temper/core/log.h"
+#include "temper/dist/device.h"
+#include "temper/optim/gradients.h"
+
+namespace temper {
+namespace {
+
+std::int64_t peak_memory(const at::Device& device) {
+  return device.is_cuda() ? peak_gpu_memory(device.index()) : peak_host_memory();
+}
+
+}  // namespace
+
+Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
+    : parts_(parts),
+      options_(options),
+      parameters_(parts.model.parameters()),
+      statistics_(parts.model),
+      summary_(parts.communicator, options.placement, statistics_.flat_size()),
+      outcomes_(options.placement.device),
+      watch_(options.classes) {}
+
+RunParts Trainer::Loop::run_parts() const {
+  return {.model = parts_.model,
+          .optimizer = parts_.optimizer,
+          .method = parts_.method,
+          .average = parts_.average};
+}
+
+void Trainer::Loop::restore(const Value& checkpoint) {
+  progress = restore_run_state(checkpoint, run_parts(), options_.shape);
+  next_update_ = progress.update;
+}
+
+StopReason Trainer::Loop::run() {
+  event(progress.update > 0 ? "resumed" : "started",
+        {{"world_size", std::int64_t{parts_.communicator.world_size()}}});
+  if (!options_.compare_replicas_every.is_zero()) {
+    compare_replicas();
+  }
+  interval_.restart();
+  while (!stopped_) {
+    do_due_work();
+    if (stopped_ || next_update_ >= options_.shape.last_update()) {
+      break;
+    }
+    step();
+    // The host must know where it stands before it validates, saves or ends.
+    const bool last = next_update_ >= options_.shape.last_update();
+    take_outcomes(last || options_.shape.is_due(options_.validate_every, next_update_) ||
+                  options_.shape.is_due(options_.checkpoint_every, next_update_) ||
+                  options_.shape.is_due(options_.compare_replicas_every, next_update_));
+  }
+  finish();
+  return stop_;
+}
+
+int Trainer::Loop::epoch_of(std::int64_t update) const {
+  return static_cast<int>((std::max<std::int64_t>(update, 1) - 1) /
+                          options_.shape.updates_per_epoch) +
+         1;
+}
+
+StopReason Trainer::Loop::own_stop_request() const {
+  const StopReason asked = parts_.stop_requested ? parts_.stop_requested() : StopReason::kFinished;
+  if (asked == StopReason::kFinished && options_.max_time &&
+      Clock::now() - started_ > *options_.max_time) {
+    return StopReason::kTimeUp;
+  }
+  return asked;
+}
+
+void Trainer::Loop::enter(Phase phase, std::string_view name) {
+  clock_.enter(phase);
+  if (parts_.enter_phase) {
+    parts_.enter_phase(name, next_update_);
+  }
+}
+
+void Trainer::Loop::event(const char* what,
+                          std::vector<std::pair<std::string, EventDetail>> details) {
+  parts_.sink.write(Event{.what = what,
+                          .epoch = epoch_of(progress.update),
+                          .update = progress.update,
+                          .details = std::move(details)});
+}
+
+// One update: gradients of the mean loss over all ranks' samples, then the optimizer where all
+// agree.
+void Trainer::Loop::step() {
+  const double learning_rate = scheduled_learning_rate(
+      options_.schedule, options_.learning_rate, static_cast<double>(next_update_),
+      static_cast<double>(options_.shape.total_updates()));
+  enter(Phase::kData, "data");
+  const DeviceUpdate update = fetch();
+  for (int replay = 0; replay < parts_.method.updates_per_batch(); ++replay) {
+    zero_gradients(parameters_);
+    summary_.begin();
+    compute_gradients(update);
+
+    enter(Phase::kCommunication, "communication");
+    summary_.reduce(own_stop_request(), clock_.take(), peak_memory(options_.placement.device),
+                    statistics_);
+
+    enter(Phase::kOptimizer, "optimizer");
+    const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
+    const at::Tensor skip = summary_.decide(norm);
+    parts_.optimizer.step(learning_rate, skip);
+    parts_.method.after_update(parts_.model, skip);
+    statistics_.commit(skip.eq(0));
+    if (parts_.average != nullptr) {
+      parts_.average->update(skip);
+    }
+  }
+  outcomes_.push(summary_.values());
+  launched_.push_back({next_update_, update.global_size, learning_rate});
+  ++next_update_;
+  clock_.stop();
+}
+
+Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
+  const std::int64_t per_epoch = options_.shape.updates_per_epoch;
+  const auto epoch = static_cast<std::uint32_t>(next_update_ / per_epoch);
+  const auto first = static_cast<std::uint64_t>(next_update_ % per_epoch);
+  if (loading_epoch_ != epoch) {
+    std::vector<std::vector<std::uint32_t>> batches;
+    const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
+    for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
+      for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, u).micro_batches) {
+        batches.push_back(std::move(micro_batch.samples));
+      }
+    }
+    parts_.loader.start(epoch, std::move(batches));
+    loading_epoch_ = epoch;
+  }
+  const GlobalBatch plan = parts_.sampler.global_batch(epoch, first);
+  DeviceUpdate update{.micro_batches = {},
+                      .global_size = static_cast<std::int64_t>(plan.global_size)};
+  for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
+    HostBatch batch = parts_.loader.next();
+    update.micro_batches.push_back(to_device(batch, options_.placement));
+    parts_.loader.recycle(std::move(batch));
+  }
+  return update;
+}
+
+void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
+  const double scale = 1 / static_cast<double>(update.global_size);
+  for (std::size_t i = 0; i < update.micro_batches.size(); ++i) {
+    const bool last = i + 1 == update.micro_batches.size();
+    StepContext context{
+        .model = parts_.model,
+        .seed = options_.seed,
+        .epoch = static_cast<std::uint32_t>(next_update_ / options_.shape.updates_per_epoch),
+        .update = static_cast<std::uint32_t>(next_update_),
+        .backward =
+            [&](const at::Tensor& loss_sum) {
+              const at::Tensor loss = loss_sum * scale;
+              last ? parts_.reducer.backward(loss) : loss.backward();
+            },
+        .enter_phase =
+            [&](std::string_view name) {
+              enter(name == "attack" ? Phase::kAttack : Phase::kForwardBackward, name);
+            },
+        .stop_requested = [&] { return own_stop_request() != StopReason::kFinished; }};
+    const StepOutput output = parts_.method.compute_gradients(context, update.micro_batches[i]);
+    summary_.add(output, update.micro_batches[i].labels.numel());
+  }
+}
+
+void Trainer::Loop::take_outcomes(bool flush) {
+  while (const auto values = outcomes_.pop(flush)) {
+    const Launched launched = launched_.front();
+    launched_.erase(launched_.begin());
+    if (!stopped_) {
+      take_outcome(launched, values->const_data_ptr<double>());
+    }
+  }
+}
+
+void Trainer::Loop::take_outcome(const Launched& launched, const double* values) {
+  stop_ = stop_reason_of(values);
+  if (stop_ != StopReason::kFinished) {
+    // This update was discarded everywhere, and so are those launched after it.
+    stopped_ = true;
+    next_update_ = progress.update;
+    return;
+  }
+  progress.update = launched.update + 1;
+  progress.samples += launched.samples;
+  const bool skipped = values[kSkipped] != 0;
+  progress.skipped_in_a_row = skipped ? progress.skipped_in_a_row + 1 : 0;
+  if (skipped) {
+    const std::string reason =
+        values[kNonfiniteRanks] > 0 ? "the loss is not finite" : "the gradient is not finite";
+    event("skipped_update", {{"reason", reason}, {"in_a_row", progress.skipped_in_a_row}});
+    if (options_.abort_on_nonfinite || progress.skipped_in_a_row > options_.max_skipped) {
+      throw std::runtime_error(concat("update ", launched.update, ": ", reason,
+                                      options_.abort_on_nonfinite
+                                          ? ""
+                                          : concat(" for the ", progress.skipped_in_a_row,
+                                                   "th time in a row (training.max_skipped)"),
+                                      "; try a smaller learning rate or training.gradient_clip"));
+    }
+  } else {
+    interval_.add(values, parts_.communicator.world_size());
+    watch(values);
+  }
+  const bool last = progress.update >= options_.shape.last_update();
+  if (options_.shape.is_due(options_.log_every, progress.update) || last) {
+    parts_.sink.write(interval_.record(epoch_of(progress.update), progress, launched.learning_rate,
+                                       parts_.communicator.world_size()));
+    interval_.restart();
+  }
+}
+
+void Trainer::Loop::watch(const double* values) {
+  for (const NumericsWarning& warning : watch_.add(values)) {
+    if (parts_.communicator.is_main_rank()) {
+      log_warning("update ", progress.update, ": ", warning.text);
+    }
+    event("warning", {{"warning", warning.kind}, {"text", warning.text}});
+  }
+}
+
+}  // namespace temper

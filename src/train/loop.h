@@ -1,0 +1,81 @@
+#pragma once
+// The training loop behind Trainer: the steps in loop.cpp, what falls due between them in
+// duties.cpp.
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "temper/dist/delayed_read.h"
+#include "temper/train/trainer.h"
+#include "train/interval.h"
+#include "train/numerics_watch.h"
+#include "train/phase_clock.h"
+#include "train/run_state.h"
+#include "train/update_summary.h"
+
+namespace temper {
+
+class Trainer::Loop {
+ public:
+  Loop(const TrainerParts& parts, const TrainerOptions& options);
+  void restore(const Value& checkpoint);
+  StopReason run();
+
+  Progress progress;  // of the updates whose outcome is known
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // One rank's part of an update on its device.
+  struct DeviceUpdate {
+    std::vector<ImageBatch> micro_batches{};
+    std::int64_t global_size = 0;
+  };
+
+  // What has been asked of the device but may not be known on the host yet.
+  struct Launched {
+    std::int64_t update = 0;
+    std::int64_t samples = 0;
+    double learning_rate = 0;
+  };
+
+  void step();
+  DeviceUpdate fetch();
+  void compute_gradients(const DeviceUpdate& update);
+  void take_outcomes(bool flush);
+  void take_outcome(const Launched& launched, const double* values);
+  void watch(const double* values);
+  void do_due_work();
+  void compare_replicas();
+  bool validate();
+  void save(bool best);
+  void finish();
+  void enter(Phase phase, std::string_view name);
+  void event(const char* what, std::vector<std::pair<std::string, EventDetail>> details = {});
+  [[nodiscard]] RunParts run_parts() const;
+  [[nodiscard]] int epoch_of(std::int64_t update) const;
+  [[nodiscard]] StopReason own_stop_request() const;
+
+  TrainerParts parts_;
+  TrainerOptions options_;
+  std::vector<at::Tensor> parameters_;
+  PendingStatistics statistics_;
+  UpdateSummary summary_;
+  DelayedRead outcomes_;
+  std::vector<Launched> launched_;
+  std::int64_t next_update_ = 0;  // to be launched
+  std::int64_t loading_epoch_ = -1;
+  std::int64_t saved_update_ = -1;
+  std::int64_t compared_update_ = -1;
+  StopReason stop_ = StopReason::kFinished;
+  bool stopped_ = false;
+  PhaseClock clock_;
+  LoggingInterval interval_;
+  NumericsWatch watch_;
+  Clock::time_point started_ = Clock::now();
+};
+
+}  // namespace temper
