@@ -236,5 +236,26 @@ TEST(Methods, GradientsOfMixedStatisticsEqualFiniteDifferences) {
   }
 }
 
+TEST(Methods, DropoutFollowsTheUpdate) {
+  for (const char* name : {"standard", "trades", "pgd_at"}) {
+    Fixture fixture;
+    fixture.model = testing_support::make_reference_net("dropout");
+    initialize(*fixture.model, 1);
+    fixture.model->to(at::kDouble);
+    const auto method = built_in_methods().make(name, attack(), {});
+    const auto loss_of = [&](std::uint32_t update) {
+      StepContext context{.model = *fixture.model,
+                          .update = update,
+                          .backward = [](const at::Tensor& loss) { loss.backward(); }};
+      const double loss = method->compute_gradients(context, fixture.batch).loss.item<double>();
+      PendingStatistics(*fixture.model).drop();
+      return loss;
+    };
+    const double first = loss_of(0);
+    EXPECT_EQ(loss_of(0), first) << name;
+    EXPECT_NE(loss_of(1), first) << name;
+  }
+}
+
 }  // namespace
 }  // namespace temper
