@@ -25,8 +25,8 @@ void require_one_process_for_reference(const Config& config, int world_size) {
 
 namespace {
 
-// Whether model and optimizer can take up the checkpoint's state, found here once instead of in each
-// rank.
+// Whether model and optimizer can take up the checkpoint's state, found here once instead of in
+// each rank.
 void check_state(const ChosenCheckpoint& chosen, const Config& config, Classifier& model) {
   const ValueDict& saved = chosen.checkpoint.as_dict();
   load_state_dict(model, to_state_dict(saved.at("model").as_dict()), chosen.path);
