@@ -75,6 +75,13 @@ StopReason Trainer::Loop::own_stop_request() const {
   return asked;
 }
 
+// The peak never falls, so it is enough to read it when it is logged.
+std::int64_t Trainer::Loop::peak_memory_to_log() const {
+  const bool logged = next_update_ + 1 >= options_.shape.last_update() ||
+                      options_.shape.is_due(options_.log_every, next_update_ + 1);
+  return logged ? peak_memory(options_.placement.device) : 0;
+}
+
 void Trainer::Loop::enter(Phase phase, std::string_view name) {
   clock_.enter(phase);
   if (parts_.enter_phase) {
@@ -104,8 +111,7 @@ void Trainer::Loop::step() {
     compute_gradients(update);
 
     enter(Phase::kCommunication, "communication");
-    summary_.reduce(own_stop_request(), clock_.take(), peak_memory(options_.placement.device),
-                    statistics_);
+    summary_.reduce(own_stop_request(), clock_.take(), peak_memory_to_log(), statistics_);
 
     enter(Phase::kOptimizer, "optimizer");
     const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);

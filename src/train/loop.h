@@ -58,6 +58,7 @@ class Trainer::Loop {
   [[nodiscard]] RunParts run_parts() const;
   [[nodiscard]] int epoch_of(std::int64_t update) const;
   [[nodiscard]] StopReason own_stop_request() const;
+  [[nodiscard]] std::int64_t peak_memory_to_log() const;
 
   TrainerParts parts_;
   TrainerOptions options_;

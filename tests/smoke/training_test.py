@@ -190,6 +190,25 @@ class Training(ProgramTest):
         self.assertEqual((last["update"], last["samples"]), (8, 3 * 128 + 2 * 64))
 
 
+    def test_warns_once_of_a_network_that_learns_nothing(self):
+        from PIL import Image
+        for split in ("train", "validation"):
+            for label in ("a", "b", "c"):
+                (self.folder / split / label).mkdir(parents=True)
+                for i in range(10):
+                    Image.new("L", (8, 8), 100).save(self.folder / split / label / f"{i}.png")
+        out = self.folder / "run"
+        done = run("trainer", "--config", SOURCE / "configs/digits_standard.yaml", "--nproc", 2, "--run-dir", out,
+                   f"data.train={self.folder}/train", f"data.validation={self.folder}/validation", "data.test=null",
+                   "data.classes=3", "training.global_batch_size=30", "training.epochs=100", "validation.every=0ep",
+                   "checkpoint.every=0ep")
+        self.assertStatus(done, 0)
+        warnings = [event["warning"] for event in metrics(out, "event") if event["what"] == "warning"]
+        self.assertEqual(sorted(warnings), ["constant_predictions", "loss_at_chance"])
+        self.assertEqual(done.stderr.count("which is ln(3)"), 1)
+        self.assertEqual(done.stderr.count("try another learning rate"), 2)
+
+
 def metrics_so_far(path):
     lines = path.read_text().split("\n")[:-1]
     return [json.loads(line) for line in lines]

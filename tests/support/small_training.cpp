@@ -74,6 +74,14 @@ StateDict copy_of(const StateDict& state) {
   return copy;
 }
 
+// A net of the tests or of the catalog.
+std::shared_ptr<Classifier> make_net(const std::string& name) {
+  if (name == "wide_cnn") {
+    return built_in_architectures().make(name, {.classes = 10, .image_size = 8});
+  }
+  return make_reference_net(name);
+}
+
 constexpr ThreatModel kThreatModel{.epsilon = 0.05};
 
 // All parts of one run; the trainer borrows them.
@@ -148,14 +156,14 @@ class SmallRun {
   }
 
   void build_model() {
-    model_ = make_reference_net(options_.net);
+    model_ = make_net(options_.net);
     initialize(*model_, options_.seed);
     model_->to(options_.placement.device, options_.placement.dtype);
     if (options_.synchronized_batch_norm) {
       model_->synchronize_batch_norm(reduction_of(communicator_));
     }
     if (options_.average) {
-      average_model_ = make_reference_net(options_.net);
+      average_model_ = make_net(options_.net);
       average_model_->to(options_.placement.device, options_.placement.dtype);
       average_.emplace(state_dict(*model_), state_dict(*average_model_), *options_.average);
     }

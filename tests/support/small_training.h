@@ -41,7 +41,7 @@ class RandomDataset final : public Dataset {
 
 struct SmallTraining {
   std::string method = "trades";
-  std::string net = "cnn";  // of reference_nets.h
+  std::string net = "cnn";  // of reference_nets.h, or wide_cnn
   bool synchronized_batch_norm = true;
   bool overlap = true;
   std::size_t samples = 32;
