@@ -17,6 +17,7 @@ int run(const temper::apps::CommonArguments& common, temper::EvaluationRun evalu
   }
   std::vector<std::string> overrides = common.overrides;
   overrides.emplace_back("validation.every=0ep");  // an evaluation may have test data alone
+  overrides.emplace_back("checkpoint.best.metric=clean_accuracy");  // or no attack
   evaluation.loaded = temper::load_config(common.configs, overrides);
   evaluation.cpus = common.cpu_count();
   const auto no_directory = [&] {

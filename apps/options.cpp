@@ -1,6 +1,7 @@
 #include "options.h"
 
 #include <algorithm>
+#include <csignal>
 #include <iostream>
 #include <string_view>
 
@@ -60,6 +61,8 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
 }  // namespace
 
 int run_app(CLI::App& app, int argc, char** argv, const std::function<int()>& main) {
+  // A file over the limit of `ulimit -f` is an error of the write, for ranks as well.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     app.parse(reversed_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {

@@ -11,7 +11,8 @@
 namespace temper {
 
 FileReader::FileReader(const std::filesystem::path& path)
-    : path_(path), fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // never waits for a pipe
+    : path_(path),
+      fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {  // never waits for a pipe
   if (fd_ < 0) {
     throw_errno(concat("cannot open ", path.string()));
   }

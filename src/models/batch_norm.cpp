@@ -18,6 +18,16 @@ BatchNorm::BatchNorm(std::int64_t features, double eps, double momentum, bool af
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
+void BatchNorm::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Module::to(device, dtype, non_blocking);
+  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
+}
+
+void BatchNorm::to(torch::Dtype dtype, bool non_blocking) {
+  Module::to(dtype, non_blocking);
+  num_batches_tracked.set_data(num_batches_tracked.to(at::kLong));
+}
+
 void BatchNorm::synchronize(std::shared_ptr<const RankReduction> reduction) {
   reduction_ = reduction && reduction->world_size > 1 ? std::move(reduction) : nullptr;
 }

@@ -289,9 +289,16 @@ void resolve_transform(TransformConfig& transform, std::int64_t image_size) {
 
 void resolve_config(Config& config, const Places& places) {
   MethodConfig& method = config.method;
-  if (!has_clean_forward(method.name) &&
-      !places.contains("method.batch_norm_statistics.adversarial_forward")) {
+  const std::string statistics = "method.batch_norm_statistics";
+  const bool given = places.contains(statistics);
+  if ((!has_clean_forward(method.name) || method.reference_order) &&
+      !places.contains(statistics + ".adversarial_forward")) {
     method.batch_norm_statistics.adversarial_forward = "update";
+  }
+  // The official loops of adversarial training attack in training mode, that of TRADES does not.
+  if (method.reference_order && method.name == "pgd_at" && !given &&
+      !places.contains(statistics + ".attack")) {
+    method.batch_norm_statistics.attack = "update";
   }
   resolve_attack(method.attack, "method.attack", config.threat_model.epsilon, places);
   if (config.validation.attack) {

@@ -252,11 +252,12 @@ void describe(Visitor& visit, TrainingConfig& training) {
          .choices = {"skip", "abort"}});
   visit("max_skipped", training.max_skipped,
         {.help = "More skipped updates in a row end the run.", .min = 0});
-  visit("precision", training.precision,
-        {.help = "Type of weights and images; within fp32, convolutions on GPUs may use TF32, as in "
-                 "PyTorch.",
-         .choices = {"fp32", "fp64"},
-         .later = {"bf16", "fp16"}});
+  visit(
+      "precision", training.precision,
+      {.help = "Type of weights and images; within fp32, convolutions on GPUs may use TF32, as in "
+               "PyTorch.",
+       .choices = {"fp32", "fp64"},
+       .later = {"bf16", "fp16"}});
   visit("gradient_clip", training.gradient_clip,
         {.help = "Largest norm of the gradient.", .min = 0, .positive = true});
   visit("weight_average", training.weight_average,

@@ -1,3 +1,5 @@
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <set>
 
@@ -10,10 +12,24 @@ namespace {
 
 constexpr std::size_t kNamesShown = 8;
 
+// Weights that are no numbers would only show as skipped updates.
+void check_finite(const StateDict& state, const std::string& path) {
+  for (const auto& [name, tensor] : state) {
+    if (tensor.is_floating_point() && !tensor.isfinite().all().item<bool>()) {
+      throw ConfigError(concat(path, ": ", name, " holds values that are not finite"));
+    }
+    if (name.ends_with("running_var") && tensor.lt(0).any().item<bool>()) {
+      throw ConfigError(concat(path, ": ", name, " holds a negative variance"));
+    }
+  }
+}
+
 // A file that cannot be used is the user's mistake here.
 StateDict read_weights(const std::string& path, WeightSet weights) {
   try {
-    return read_state_dict(path, weights);
+    StateDict state = read_state_dict(path, weights);
+    check_finite(state, path);
+    return state;
   } catch (const SystemError& error) {
     throw ConfigError(error.what());
   } catch (const DataError& error) {

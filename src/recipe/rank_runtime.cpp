@@ -172,6 +172,12 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     return fail(FailureCategory::kConfig, error, 2);
   } catch (const DataError& error) {
     return fail(FailureCategory::kData, error, 1);
+  } catch (const AgreedError& error) {
+    if (runtime.is_main_rank()) {
+      return fail(FailureCategory::kException, error, 1);
+    }
+    report_failure(heartbeat, FailureCategory::kLostPeer, "stopped together with rank 0");
+    return 1;
   } catch (const LostPeerError& error) {
     return fail(FailureCategory::kLostPeer, error, 1);
   } catch (const std::exception& error) {

@@ -13,9 +13,8 @@ using Kind = ResumePolicy::Kind;
 void log_changes(const std::string& path, const std::vector<ConfigChange>& changes) {
   std::string text;
   for (const ConfigChange& change : changes) {
-    text +=
-        concat("\n  ", change.key, ": ", change.before.empty() ? "(not set)" : change.before,
-               " -> ", change.now.empty() ? "(not set)" : change.now);
+    text += concat("\n  ", change.key, ": ", change.before.empty() ? "(not set)" : change.before,
+                   " -> ", change.now.empty() ? "(not set)" : change.now);
   }
   if (!text.empty()) {
     log_warning("the configuration is not that of ", path, ":", text);
@@ -63,6 +62,19 @@ ValueDict to_entries(const ResumeKey& key) {
           {"config", key.config}};
 }
 
+namespace {
+
+// A folder that cannot be read is the user's mistake: it is no run directory.
+NewestCheckpoint newest_in(const std::filesystem::path& folder) {
+  try {
+    return CheckpointDirectory(folder, 0).newest_valid();
+  } catch (const SystemError& error) {
+    throw ConfigError(concat("--run-dir must be a folder: ", error.what()));
+  }
+}
+
+}  // namespace
+
 std::optional<ChosenCheckpoint> choose_checkpoint(const ResumePolicy& policy,
                                                   const std::filesystem::path& folder,
                                                   std::vector<RejectedFile>* rejected) {
@@ -72,9 +84,19 @@ std::optional<ChosenCheckpoint> choose_checkpoint(const ResumePolicy& policy,
   if (policy.kind == Kind::kFile) {
     return ChosenCheckpoint{policy.file.string(), read_resume_file(policy.file.string())};
   }
-  NewestCheckpoint newest = CheckpointDirectory(folder, 0).newest_valid();
+  NewestCheckpoint newest = newest_in(folder);
   if (rejected != nullptr) {
     *rejected = newest.rejected;
+  }
+  if (!newest.checkpoint && !newest.rejected.empty()) {
+    std::string text =
+        concat("no checkpoint in ", folder.string(),
+               " is valid, and a new start would write over them; move them away, or "
+               "give --resume never");
+    for (const RejectedFile& file : newest.rejected) {
+      text += concat("\n  ", file.path.string(), ": ", file.reason);
+    }
+    throw ConfigError(text);
   }
   if (!newest.checkpoint && policy.kind == Kind::kMust) {
     throw ConfigError(concat("--resume must: ", folder.string(), " holds no valid checkpoint"));

@@ -14,10 +14,13 @@ namespace temper {
 namespace {
 
 LoadedConfig load(const TrainCommand& command) {
-  std::vector<std::string> overrides = command.overrides;
+  std::vector<std::string> overrides;
   if (command.smoke > 0) {  // a few updates, one short validation, everything written
+    overrides.emplace_back("validation.samples=64");  // unless the user wants more
+  }
+  overrides.insert(overrides.end(), command.overrides.begin(), command.overrides.end());
+  if (command.smoke > 0) {
     overrides.push_back(concat("training.max_updates=", command.smoke));
-    overrides.emplace_back("validation.samples=64");
   }
   return load_config(command.configs, overrides);
 }

@@ -179,8 +179,9 @@ void TrainingRank::announce() const {
   const double rate = base_learning_rate(config_, global_batch);
   log_info("run directory ", run_directory_.string());
   log_info("batch: ", global_batch, " samples an update over ", world_size(), " processes, in ",
-           config_.training.accumulation, " micro-batches; ", shape_.updates_per_epoch,
-           " updates an epoch");
+           config_.training.accumulation,
+           config_.training.accumulation == 1 ? " micro-batch; " : " micro-batches; ",
+           shape_.updates_per_epoch, " updates an epoch");
   log_info("learning rate ", rate,
            rate == config_.optimizer.learning_rate ? ", not scaled"
                                                    : ", scaled by schedule.reference_batch");

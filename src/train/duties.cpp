@@ -25,7 +25,7 @@ void Trainer::Loop::compare_replicas() {
   }
   const std::string difference = find_replica_difference(tensors, parts_.communicator);
   if (!difference.empty()) {
-    throw std::runtime_error(
+    throw AgreedError(
         concat("the replicas differ at update ", progress.update, ": ", difference,
                "; the last checkpoint may hold it, too. Check the memory of these hosts, and that "
                "all run the same build"));
@@ -105,7 +105,7 @@ void Trainer::Loop::save(bool best) {
   }
   error = broadcast_text(parts_.communicator, error);
   if (!error.empty()) {
-    throw std::runtime_error(
+    throw AgreedError(
         concat("the checkpoint at update ", progress.update, " could not be saved: ", error));
   }
   saved_update_ = progress.update;

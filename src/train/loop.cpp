@@ -77,9 +77,13 @@ StopReason Trainer::Loop::own_stop_request() const {
 
 // The peak never falls, so it is enough to read it when it is logged.
 std::int64_t Trainer::Loop::peak_memory_to_log() const {
-  const bool logged = next_update_ + 1 >= options_.shape.last_update() ||
-                      options_.shape.is_due(options_.log_every, next_update_ + 1);
-  return logged ? peak_memory(options_.placement.device) : 0;
+  return is_logged(next_update_ + 1) ? peak_memory(options_.placement.device) : 0;
+}
+
+// Also the end of an epoch, so that no record mixes two.
+bool Trainer::Loop::is_logged(std::int64_t update) const {
+  return update >= options_.shape.last_update() || update % options_.shape.updates_per_epoch == 0 ||
+         options_.shape.is_due(options_.log_every, update);
 }
 
 void Trainer::Loop::enter(Phase phase, std::string_view name) {
@@ -205,20 +209,22 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
     const std::string reason =
         values[kNonfiniteRanks] > 0 ? "the loss is not finite" : "the gradient is not finite";
     event("skipped_update", {{"reason", reason}, {"in_a_row", progress.skipped_in_a_row}});
+    if (parts_.communicator.is_main_rank()) {
+      log_warning("update ", progress.update, " is skipped: ", reason);
+    }
     if (options_.abort_on_nonfinite || progress.skipped_in_a_row > options_.max_skipped) {
-      throw std::runtime_error(concat("update ", launched.update, ": ", reason,
-                                      options_.abort_on_nonfinite
-                                          ? ""
-                                          : concat(" for the ", progress.skipped_in_a_row,
-                                                   "th time in a row (training.max_skipped)"),
-                                      "; try a smaller learning rate or training.gradient_clip"));
+      throw AgreedError(concat(
+          "update ", progress.update, ": ", reason,
+          options_.abort_on_nonfinite
+              ? ""
+              : concat(", ", progress.skipped_in_a_row, " times in a row (training.max_skipped)"),
+          "; try a smaller learning rate or training.gradient_clip"));
     }
   } else {
     interval_.add(values, parts_.communicator.world_size());
     watch(values);
   }
-  const bool last = progress.update >= options_.shape.last_update();
-  if (options_.shape.is_due(options_.log_every, progress.update) || last) {
+  if (is_logged(progress.update)) {
     parts_.sink.write(interval_.record(epoch_of(progress.update), progress, launched.learning_rate,
                                        parts_.communicator.world_size()));
     interval_.restart();

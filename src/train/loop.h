@@ -59,6 +59,7 @@ class Trainer::Loop {
   [[nodiscard]] int epoch_of(std::int64_t update) const;
   [[nodiscard]] StopReason own_stop_request() const;
   [[nodiscard]] std::int64_t peak_memory_to_log() const;
+  [[nodiscard]] bool is_logged(std::int64_t update) const;
 
   TrainerParts parts_;
   TrainerOptions options_;

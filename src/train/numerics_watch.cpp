@@ -10,7 +10,9 @@ namespace {
 
 constexpr std::int64_t kWindowUpdates = 20;
 constexpr double kSamplesPerClass = 10;  // fewer may all be predicted alike by chance
-constexpr double kNearChance = 0.005;    // relative distance of the loss from ln(classes)
+constexpr std::size_t kWindows = 3;      // without progress
+constexpr double kNearChance = 0.02;     // a loss that is not this much below ln(classes)
+constexpr double kProgress = 0.003;  // least fall over the windows; both relative to ln(classes)
 constexpr double kManyZeroGradients = 0.1;
 
 const char* const kAdvice =
@@ -41,14 +43,20 @@ void NumericsWatch::check_loss(std::vector<NumericsWarning>& found) {
   const bool clean = !std::isnan(sums_[kCleanLossSum]);
   const double loss = sums_[clean ? kCleanLossSum : kRobustLossSum] / samples;
   const double chance = std::log(static_cast<double>(classes_));
-  const bool at_chance = std::abs(loss - chance) < kNearChance * chance;
-  if (at_chance && was_at_chance_) {
-    found.push_back(
-        {"loss_at_chance", concat("the ", clean ? "clean" : "adversarial", " loss stays at ",
-                                  fixed(loss, 4), ", which is ln(", classes_,
-                                  "): the network knows no more than chance; ", kAdvice)});
+  losses_.push_back(loss);
+  if (losses_.size() > kWindows) {
+    losses_.erase(losses_.begin());
   }
-  was_at_chance_ = at_chance;
+  const bool at_chance = std::ranges::all_of(
+      losses_, [&](double of_window) { return of_window > (1 - kNearChance) * chance; });
+  const bool stuck = losses_.size() == kWindows && at_chance &&
+                     losses_.front() - losses_.back() < kProgress * chance;
+  if (stuck) {
+    found.push_back({"loss_at_chance",
+                     concat("the ", clean ? "clean" : "adversarial", " loss stays at ",
+                            fixed(loss, 4), "; ln(", classes_, ") = ", fixed(chance, 4),
+                            " is what guessing gives: the network learns nothing; ", kAdvice)});
+  }
   // The variance of integers is exact in double.
   const double spread =
       samples * sums_[kPredictionSquareSum] - sums_[kPredictionSum] * sums_[kPredictionSum];

@@ -32,8 +32,8 @@ class NumericsWatch {
 
   std::int64_t classes_;
   std::array<double, kFieldCount> sums_{};
-  std::int64_t updates_ = 0;  // of the window
-  bool was_at_chance_ = false;
+  std::int64_t updates_ = 0;      // of the window
+  std::vector<double> losses_{};  // of the last windows
   std::set<std::string> given_;
 };
 

@@ -71,9 +71,9 @@ bool has_warning(const TrainingResult& result, const std::string& kind) {
 }
 
 void require_watched(RankWorld& world, const std::string& method) {
-  // 40 updates of a net that says the same for every image.
+  // 60 updates of a net that says the same for every image.
   const TrainingResult dead =
-      run_small_training(world.communicator, {.method = method, .net = "dead", .epochs = 20});
+      run_small_training(world.communicator, {.method = method, .net = "dead", .epochs = 30});
   for (const char* kind : {"loss_at_chance", "constant_predictions", "zero_gradients"}) {
     require(has_warning(dead, kind), method, " on a dead net: no warning ", kind);
   }

@@ -30,6 +30,8 @@ StatisticsMode mode(const Json& settings, const char* phase) {
 }
 
 ThreatModel threat_model(const Json& settings) {
+  require(settings.at("norm") == "linf" || settings.at("norm") == "l2", "no norm ",
+          settings.at("norm").dump());
   return {.norm = settings.at("norm") == "l2" ? Norm::kL2 : Norm::kLinf,
           .epsilon = number(settings.at("epsilon"))};
 }
@@ -37,6 +39,7 @@ ThreatModel threat_model(const Json& settings) {
 PgdOptions attack_options(const Json& settings) {
   const Json& start = settings.at("start");
   const std::string kind = start.at("kind").get<std::string>();
+  require(kind == "none" || kind == "normal" || kind == "uniform", "no start ", kind);
   return {.steps = settings.at("steps").get<int>(),
           .step_size = number(settings.at("step_size")),
           .random_start = kind == "none"
@@ -152,7 +155,10 @@ void record_after_step(std::map<std::string, at::Tensor>& stages, Classifier& mo
 
 bool is_supported(const Json& settings) {
   const auto method = settings.at("method").get<std::string>();
-  return (method == "trades" || method == "pgd_at") && !settings.contains("weight_perturbation");
+  const std::vector<std::string> later{"mart", "fgsm_rs", "n_fgsm", "free", "apgd_at"};
+  const bool known = method == "trades" || method == "pgd_at";
+  require(known || std::ranges::count(later, method) > 0, "no method ", method);
+  return known && !settings.contains("weight_perturbation");
 }
 
 std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& optimizer_settings,
@@ -160,7 +166,11 @@ std::map<std::string, at::Tensor> run_case(const Json& settings, const Json& opt
                                            bool reference_order) {
   require_known(settings, {"method", "norm", "epsilon", "step_size", "steps", "start", "beta",
                            "batch_norm", "forwards"});
-  require_known(settings.at("batch_norm"), {"attack", "clean_forward", "adversarial_forward"});
+  require_known(settings.at("start"), {"kind", "scale", "from_key"});
+  const bool trades = settings.at("method") == "trades";
+  require_known(settings.at("batch_norm"),
+                trades ? std::vector<std::string>{"attack", "clean_forward", "adversarial_forward"}
+                       : std::vector<std::string>{"attack", "adversarial_forward"});
   require_known(optimizer_settings,
                 {"name", "learning_rate", "momentum", "weight_decay", "dampening"});
   require(optimizer_settings.at("name") == "sgd" && optimizer_settings.at("dampening") == 0,

@@ -21,6 +21,12 @@ class DataError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// What all ranks throw together, with the same text: the main rank alone speaks of it.
+class AgreedError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class SystemError : public std::runtime_error {
  public:
   // `code` is an errno value; its text is appended to `what`.

@@ -39,6 +39,11 @@ class BatchNorm : public torch::nn::Module {
   // kRunning none. Double backward through synchronised statistics is refused.
   at::Tensor forward(const at::Tensor& input);
 
+  // As PyTorch's: the count of batches stays an integer.
+  void to(torch::Device device, torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  using torch::nn::Module::to;
+
   [[nodiscard]] StatisticsMode mode() const { return mode_; }
   void set_mode(StatisticsMode mode) { mode_ = mode; }
 

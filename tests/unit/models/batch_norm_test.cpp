@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "support/compare.h"
+#include "support/reference_nets.h"
 #include "temper/core/error.h"
 #include "temper/core/random_tensor.h"
 
@@ -310,6 +311,18 @@ TEST(SyncBatchNorm, RunningModeIssuesNoCollective) {
   layer->set_mode(StatisticsMode::kRunning);
   layer->forward(random_input({4, 3}).requires_grad_(true)).sum().backward();
   EXPECT_EQ(calls, 0);
+}
+
+TEST(BatchNorm, TheCountOfBatchesStaysAnInteger) {
+  const auto net = testing_support::make_reference_net("cnn");
+  net->to(at::kDouble);
+  net->to(at::Device(at::kCPU), at::kFloat);
+  net->forward(at::rand({2, 3, 8, 8}));
+  PendingStatistics(*net).commit(at::ones({}, at::kBool));
+  const at::Tensor count = net->named_buffers()["bn1.num_batches_tracked"];
+  EXPECT_EQ(count.scalar_type(), at::kLong);
+  EXPECT_EQ(count.item<std::int64_t>(), 1);
+  EXPECT_EQ(net->named_buffers()["bn1.running_mean"].scalar_type(), at::kFloat);
 }
 
 }  // namespace

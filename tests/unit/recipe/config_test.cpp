@@ -148,6 +148,26 @@ TEST_F(ConfigLoading, OverridesReplaceWholeValues) {
   EXPECT_EQ(loaded.origin.at("training.epochs"), "command line");
 }
 
+// Unless the user says otherwise.
+TEST_F(ConfigLoading, ReferenceOrderHasTheModesOfTheOfficialCode) {
+  const auto statistics = [&](const std::string& method) {
+    return load("method: {" + method + "}\n").config.method.batch_norm_statistics;
+  };
+  const BatchNormStatisticsConfig trades = statistics("name: trades, reference_order: true");
+  EXPECT_EQ(trades.attack, "running");
+  EXPECT_EQ(trades.clean_forward, "update");
+  EXPECT_EQ(trades.adversarial_forward, "update");
+  const BatchNormStatisticsConfig pgd_at = statistics("name: pgd_at, reference_order: true");
+  EXPECT_EQ(pgd_at.attack, "update");
+  EXPECT_EQ(pgd_at.adversarial_forward, "update");
+  EXPECT_EQ(statistics("name: trades").adversarial_forward, "batch");
+  EXPECT_EQ(statistics("name: pgd_at").attack, "running");
+  EXPECT_EQ(statistics("name: pgd_at, reference_order: true, batch_norm_statistics: {attack: "
+                       "running}")
+                .attack,
+            "running");
+}
+
 TEST_F(ConfigLoading, KeysWithoutEffectAreNamed) {
   EXPECT_THAT(
       load("method:\n  name: standard\n  beta: 2\noptimizer: {name: adamw, momentum: 0.5}\n")

@@ -38,14 +38,23 @@ std::vector<std::string> kinds(NumericsWatch& watch, const std::array<double, kF
   return out;
 }
 
-TEST(NumericsWatch, WarnsOfALossAtChanceAfterTwoWindowsAndOnce) {
+TEST(NumericsWatch, WarnsOfALossThatDoesNotFallAfterThreeWindowsAndOnce) {
   NumericsWatch watch(kClasses);
-  EXPECT_THAT(kinds(watch, update(std::log(10) + 0.001), 39), ElementsAre());
+  EXPECT_THAT(kinds(watch, update(std::log(10) + 0.001), 59), ElementsAre());
   EXPECT_THAT(kinds(watch, update(std::log(10) + 0.001), 1), ElementsAre("loss_at_chance"));
   EXPECT_THAT(kinds(watch, update(std::log(10) + 0.001), 200), ElementsAre());
 }
 
+TEST(NumericsWatch, WarnsOfALossAboveChanceToo) {
+  NumericsWatch watch(kClasses);
+  EXPECT_THAT(kinds(watch, update(2.352), 60), ElementsAre("loss_at_chance"));
+}
+
 TEST(NumericsWatch, IsSilentWhileTheLossFalls) {
+  NumericsWatch slow(kClasses);
+  for (int window = 0; window < 8; ++window) {  // a slow start, as in a warm-up of the rate
+    EXPECT_THAT(kinds(slow, update(2.303 - 0.004 * window), 20), ElementsAre());
+  }
   NumericsWatch watch(kClasses);
   EXPECT_THAT(kinds(watch, update(std::log(10)), 20),
               ElementsAre());  // a start at chance is normal
@@ -58,7 +67,7 @@ TEST(NumericsWatch, ReadsTheAdversarialLossWhereThereIsNoCleanOne) {
   NumericsWatch watch(kClasses);
   auto values = update(NAN);
   values[kRobustLossSum] = std::log(10) * kBatch;
-  EXPECT_THAT(kinds(watch, values, 40), ElementsAre("loss_at_chance"));
+  EXPECT_THAT(kinds(watch, values, 60), ElementsAre("loss_at_chance"));
 }
 
 TEST(NumericsWatch, WarnsOfConstantPredictions) {
