@@ -111,12 +111,21 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
                                      Communicator& communicator, ResumeKey& now,
                                      const std::vector<std::string>& allowed) {
   std::optional<ChosenCheckpoint> chosen;
+  std::string error;
   if (communicator.is_main_rank()) {
     std::vector<RejectedFile> rejected;
-    chosen = choose_checkpoint(policy, folder, &rejected);
+    try {
+      chosen = choose_checkpoint(policy, folder, &rejected);
+    } catch (const ConfigError& refusal) {
+      error = refusal.what();
+    }
     for (const RejectedFile& file : rejected) {
       log_warning("checkpoint ", file.path.string(), " is not used: ", file.reason);
     }
+  }
+  error = broadcast_text(communicator, error);
+  if (!error.empty()) {
+    throw ConfigError(error);  // on all ranks, which would else wait for the path
   }
   const std::string path = broadcast_text(communicator, chosen ? chosen->path : "");
   if (path.empty()) {

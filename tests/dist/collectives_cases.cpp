@@ -199,7 +199,7 @@ void require_cost(RankWorld& world, SmallTraining options) {
   // The outcome of the only save, then the counts and times of the validation.
   require_counts(records.take(updates, "save checkpoint"),
                  {{kind("broadcast", "int64", 1), 1},
-                  {kind("all_reduce_sum", "int64", 5), 1},
+                  {kind("all_reduce_sum", "int64", 7), 1},
                   {kind("all_reduce_max", "float64", 1), 1}},
                  setting + ": save and validation");
   records.require_nothing_left();
