@@ -4,7 +4,7 @@ import sys
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
-from support.programs import ProgramTest, run, SOURCE
+from support.programs import APPS, ProgramTest, run, SOURCE
 
 
 class Evaluation(ProgramTest):
@@ -44,6 +44,19 @@ class Evaluation(ProgramTest):
         self.assertStatus(done, 0)
         self.assertIn("of 360", done.stdout)
         self.assertIn("linf 0.2, 20 steps of 5/255, 1 restart, uniform start, last iterate", done.stdout)
+
+    def test_export_over_the_file_size_limit_is_an_error_and_keeps_the_old_file(self):
+        import resource
+        import subprocess
+        target = self.folder / "weights.safetensors"
+        target.write_bytes(b"old")
+        done = subprocess.run([APPS / "evaluator", "--checkpoint", SOURCE / "tests/golden/part_b/digits_weights.pt",
+                               "--export", target], text=True, capture_output=True, timeout=60,
+                              preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (40000, 40000)))
+        self.assertStatus(done, 2)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual([file.name for file in self.folder.iterdir()], ["weights.safetensors"])
+        self.assertEqual(target.read_bytes(), b"old")
 
     def test_restarts_of_the_reference(self):
         expected = json.loads((SOURCE / "tests/golden/part_b/digits_expected.json").read_text())["pgd"]
