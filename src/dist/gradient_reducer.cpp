@@ -24,9 +24,11 @@ class LocalReducer final : public GradientReducer {
   void backward(const at::Tensor& loss) override { loss.backward(); }
 };
 
-// Keeps its buckets as they were made. c10d rebuilds them once, in the order in which the first
-// gradients arrive; the sums over three and more ranks would then be rounded in another order in
-// the first update after a start than in the same update of a run that was not interrupted.
+// Rounds alike in every update, the first after a start included, so that a resumed run has the
+// bits of one that was not interrupted. c10d multiplies by 1 / ranks until gradients are views of
+// the buckets and divides by ranks afterwards; and its rebuild of the buckets, which nothing here
+// calls, would change the order of the sums. The flag keeps it from noting gradients for a rebuild,
+// a list that would grow for ever.
 class FixedBucketReducer final : public c10d::Reducer {
  public:
   template <typename... Arguments>

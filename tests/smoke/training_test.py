@@ -131,6 +131,8 @@ class Training(ProgramTest):
         done = self.train(self.folder / "diverged", "optimizer.learning_rate=1e30", "schedule.warmup=0ep")
         self.assertStatus(done, 1)
         self.assertIn("training.max_skipped", done.stderr)
+        self.assertNotIn("rank 1 error", done.stderr)  # a decision of all ranks has one voice
+        self.assertIn("rank 0 (pid", done.stderr)
         events = [event["what"] for event in metrics(self.folder / "diverged", "event")]
         self.assertEqual(events.count("skipped_update"), 11)
 
