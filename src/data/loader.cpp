@@ -8,10 +8,12 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "temper/core/error.h"
+#include "temper/core/log.h"
 
 namespace temper {
 namespace {
@@ -48,10 +50,7 @@ class Loader::Workers {
   Workers(const Dataset& dataset, Transform transform, const LoaderOptions& options)
       : dataset_(dataset), transform_(std::move(transform)), options_(options) {
     check_options();
-    const BlockedSignals blocked;
-    for (int i = 0; i < options_.threads; ++i) {
-      threads_.emplace_back([this] { work(); });
-    }
+    set_threads(options_.threads);
   }
 
   ~Workers() {
@@ -69,6 +68,7 @@ class Loader::Workers {
 
   void start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> batches);
   HostBatch next();
+  void set_threads(int count);
 
   void recycle(HostBatch batch) {
     const std::lock_guard lock(mutex_);
@@ -91,7 +91,7 @@ class Loader::Workers {
   };
 
   void check_options() const;
-  void work();
+  void work(std::size_t number);
   bool advance_to_work();
   Work take_work();
   void prepare_slot(std::size_t batch);
@@ -119,6 +119,7 @@ class Loader::Workers {
   int in_work_ = 0;                // samples being loaded
   std::vector<Slot> slots_;
   std::vector<HostBatch> spare_;
+  std::size_t active_ = 0;  // threads with a lower number load, the others are parked
   std::vector<std::thread> threads_;
 };
 
@@ -163,6 +164,29 @@ void Loader::Workers::start(std::uint32_t epoch, std::vector<std::vector<std::ui
   work_changed_.notify_all();
 }
 
+// Threads are made when they are first wanted, and parked ones stay.
+void Loader::Workers::set_threads(int count) {
+  require(count >= 1, "a loader needs at least one thread, not ", count);
+  {
+    const std::lock_guard lock(mutex_);
+    active_ = static_cast<std::size_t>(count);
+    const BlockedSignals blocked;
+    try {
+      while (threads_.size() < active_) {
+        threads_.emplace_back([this, number = threads_.size()] { work(number); });
+      }
+    } catch (const std::system_error& error) {
+      if (threads_.empty()) {
+        throw SystemError("cannot start a loader thread", error.code().value());
+      }
+      log_warning("the loader goes on with ", threads_.size(), " instead of ", count,
+                  " threads: ", error.what());
+      active_ = threads_.size();
+    }
+  }
+  work_changed_.notify_all();
+}
+
 // Moves on to the next sample that may be loaded now; false when there is none.
 bool Loader::Workers::advance_to_work() {
   while (next_batch_ < batches_.size() && next_position_ == batches_[next_batch_].size()) {
@@ -200,10 +224,10 @@ void Loader::Workers::prepare_slot(std::size_t batch) {
   slot.batch.samples.assign(batches_[batch].begin(), batches_[batch].end());
 }
 
-void Loader::Workers::work() {
+void Loader::Workers::work(std::size_t number) {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_changed_.wait(lock, [this] { return stopping_ || advance_to_work(); });
+    work_changed_.wait(lock, [&] { return stopping_ || (number < active_ && advance_to_work()); });
     if (stopping_) {
       return;
     }
@@ -308,6 +332,7 @@ void Loader::start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> 
 }
 std::size_t Loader::remaining() const { return workers_->remaining(); }
 HostBatch Loader::next() { return workers_->next(); }
+void Loader::set_threads(int count) { workers_->set_threads(count); }
 void Loader::recycle(HostBatch batch) { workers_->recycle(std::move(batch)); }
 
 }  // namespace temper

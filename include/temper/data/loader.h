@@ -36,7 +36,7 @@ struct HostBatch {
   std::vector<std::int64_t> samples;  // count, indices of the data set
 };
 
-// The functions of one loader must not be called at the same time.
+// The functions of one loader must not be called at the same time, set_threads excepted.
 class Loader {
  public:
   // `dataset` must outlive the loader. Throws ConfigError for options that fit neither each other
@@ -58,6 +58,10 @@ class Loader {
   // (DataError or SystemError, naming the sample); the batch after it can still be fetched.
   // remaining() must not be 0.
   [[nodiscard]] HostBatch next();
+
+  // How many threads load from now on, at least 1; the others are parked when they have done the
+  // sample in work. Changes the speed and nothing else. From any thread at any time.
+  void set_threads(int count);
 
   // Gives a batch's memory back for reuse. Optional.
   void recycle(HostBatch batch);

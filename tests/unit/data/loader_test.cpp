@@ -7,6 +7,9 @@
 #include <cstring>
 #include <functional>
 #include <latch>
+#include <mutex>
+#include <set>
+#include <thread>
 
 #include "support/scratch_folder.h"
 #include "temper/core/error.h"
@@ -102,6 +105,61 @@ TEST(Loader, ContentDependsOnEpochAndSampleNotOnThreadsOrBatching) {
   EXPECT_EQ(pixels(7, 20, 4, kBatches), expected);
   EXPECT_EQ(pixels(3, 2, 4, {{4}, {0, 9, 7, 1, 2}, {3, 5, 6, 8}}), expected);
   EXPECT_NE(pixels(1, 1, 5, kBatches), expected);
+}
+
+TEST(Loader, ParkedThreadsLoadNothingAndAllTakePartWhenAsked) {
+  MemoryDataset dataset(10);
+  std::mutex mutex;
+  std::set<std::thread::id> threads;
+  dataset.on_load = [&](std::size_t) {
+    const std::lock_guard lock(mutex);
+    threads.insert(std::this_thread::get_id());
+  };
+  Loader loader(dataset, augmentation(), options(4));
+  loader.set_threads(1);
+  loader.start(0, kBatches);
+  (void)load_all(loader);
+  EXPECT_EQ(threads.size(), 1U);
+
+  // Each of the samples waits for the others: more threads than at the start must come.
+  std::latch together(6);
+  dataset.on_load = [&](std::size_t) { together.arrive_and_wait(); };
+  loader.set_threads(6);
+  loader.start(0, {{0, 1, 2, 3, 4, 5}});
+  EXPECT_EQ(loader.next().count, 6);
+  EXPECT_THROW(loader.set_threads(0), CheckFailure);
+}
+
+TEST(Loader, BytesStayTheSameWhileTheNumberOfThreadsChanges) {
+  const MemoryDataset dataset(64);
+  Batches batches(32);
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    batches[i / 8].push_back(i * 7 % 64);
+  }
+  const auto pixels = [&](Loader& loader) {
+    loader.start(3, batches);
+    std::vector<std::byte> all;
+    for (const HostBatch& batch : load_all(loader)) {
+      all.insert(all.end(), batch.pixels.begin(), batch.pixels.end());
+    }
+    return all;
+  };
+  Loader alone(dataset, augmentation(), options(1));
+  const auto expected = pixels(alone);
+
+  Loader loader(dataset, augmentation(), options(2));
+  std::atomic<bool> done{false};
+  std::thread changer([&] {
+    for (int i = 0; !done; ++i) {
+      loader.set_threads(1 + i * 3 % 7);
+      std::this_thread::yield();
+    }
+  });
+  for (int round = 0; round < 5; ++round) {
+    EXPECT_EQ(pixels(loader), expected);
+  }
+  done = true;
+  changer.join();
 }
 
 TEST(Loader, FailedSampleNamesItselfAndTheNextBatchCanBeFetched) {
