@@ -23,7 +23,7 @@ class Bar:
 
     def line(self, value):
         relation = ">=" if self.at_least else "<="
-        shown = f"{value:.2f}" if isinstance(value, (int, float)) else "missing"
+        shown = f"{value:.3g}" if isinstance(value, (int, float)) else "missing"
         return f"{'holds ' if self.holds(value) else 'BROKEN'}  {self.what}: {shown} {relation} {self.limit}"
 
 
@@ -31,6 +31,13 @@ BARS = {
     "startup": [
         Bar("sooner", 5.0, True, "first update of two ranks, times sooner than PyTorch DDP"),
         Bar("rss", 0.35, False, "resident memory of a rank, share of PyTorch DDP's"),
+    ],
+    "two_jobs": [
+        Bar("one_process", 0.9, True, "throughput of two jobs together on two cores, over that of one alone"),
+        Bar("two_processes", 0.9, True, "the same with two processes a job"),
+    ],
+    "supervision": [
+        Bar("share", 0.005, False, "heartbeat and supervision, share of an update of 5 ms"),
     ],
     "overlap": [],  # depends on how busy the cores are: shown, not judged
 }

@@ -6,19 +6,23 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 usage() {
   cat <<'TEXT'
-usage: scripts/bench.sh [--check] [--repetitions N] [startup] [overlap]
+usage: scripts/bench.sh [--check] [--repetitions N] [startup] [two_jobs] [supervision] [overlap]
 
-  startup    command to the first update and memory a rank, beside PyTorch DDP under torchrun
-  overlap    share of the gradient reduction that the backward pass hides: ResNet-50, two ranks, Gloo
-  default    all of them
+  startup      command to the first update and memory a rank, beside PyTorch DDP under torchrun
+  two_jobs     two jobs on two cores beside one alone: what they train together over what one trains
+  supervision  what heartbeat and supervision cost, as a share of an update of 5 ms
+  overlap      share of the gradient reduction that the backward pass hides: ResNet-50, two ranks, Gloo
+  default      all of them
 
   --check            exit with 1 when a bar does not hold (benchmarks/bars.py)
   --repetitions N    turns of each side; default 5 (overlap: three times as many)
+  --photos FOLDER    two_jobs with ResNet-18 on a folder of scripts/make_photo_set.py instead of the digits
 TEXT
 }
 
 check=false
 repetitions=5
+photos=()
 chosen=()
 while (($# > 0)); do
   case $1 in
@@ -28,13 +32,18 @@ while (($# > 0)); do
       repetitions=$2
       shift
       ;;
-    startup | overlap) chosen+=("$1") ;;
+    --photos)
+      [[ -d ${2:-} ]] || { usage >&2; exit 2; }
+      photos=(--photos "$2")
+      shift
+      ;;
+    startup | two_jobs | supervision | overlap) chosen+=("$1") ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 2 ;;
   esac
   shift
 done
-((${#chosen[@]} > 0)) || chosen=(startup overlap)
+((${#chosen[@]} > 0)) || chosen=(startup two_jobs supervision overlap)
 
 build=build/release
 python=.deps/venv/bin/python
@@ -42,11 +51,20 @@ results=$build/benchmarks
 
 scripts/setup.sh --tests
 cmake --preset release -DTEMPER_BUILD_BENCHMARKS=ON > /dev/null
-cmake --build --preset release --target trainer datatool overlap_benchmark
+cmake --build --preset release --target trainer datatool overlap_benchmark heartbeat_benchmark
 mkdir -p "$results"
 
 bench_startup() {
   "$python" benchmarks/startup/startup.py --apps "$build/apps" --repetitions "$repetitions" --json "$1"
+}
+
+bench_two_jobs() {
+  "$python" benchmarks/two_jobs/two_jobs.py --apps "$build/apps" --repetitions "$repetitions" "${photos[@]}" --json "$1"
+}
+
+bench_supervision() {
+  "$python" benchmarks/supervision/supervision.py --apps "$build/apps" \
+    --heartbeat "$build/benchmarks/supervision/heartbeat_benchmark" --json "$1"
 }
 
 bench_overlap() {

@@ -222,10 +222,12 @@ std::optional<int> slurm_cpus(int tasks) {
   return cpus && *cpus > 0 && *cpus <= kMostCores ? std::optional(*cpus * tasks) : std::nullopt;
 }
 
-std::optional<double> load_average(const fs::path& root) {
-  double load = 0;
+std::optional<HostLoad> host_load(const fs::path& root) {
+  HostLoad load;
+  double ignored = 0;
   std::istringstream values(read_line(root / "proc/loadavg"));
-  return values >> load ? std::optional(load) : std::nullopt;
+  values >> load.average >> ignored >> ignored >> load.running;
+  return values ? std::optional(load) : std::nullopt;
 }
 
 }  // namespace temper

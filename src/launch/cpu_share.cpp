@@ -76,6 +76,20 @@ void divide(const CpuWish& wish, CpuShare& share) {
   share.compute = wish.compute.value_or(std::max(1, cores - reserved));
 }
 
+bool is_crowded(const CpuWish& wish, const CpuShare& share, const std::vector<Pool>& shared) {
+  for (const Pool& pool : shared) {
+    double compute = wish.ranks * share.compute;
+    for (std::size_t i = 0; i < pool.jobs.size(); ++i) {
+      compute += pool.parts[i] * pool.jobs[i]->ranks * pool.jobs[i]->compute;
+    }
+    if (!pool.jobs.empty() && compute > pool.cores) {
+      return true;
+    }
+  }
+  const bool asked_for = wish.loader.value_or(1) > 1 || wish.compute.value_or(1) > 1;
+  return asked_for && wish.ranks * (share.compute + share.loader) > share.cpus;
+}
+
 }  // namespace
 
 CpuShare share_cpus(const CpuWish& wish, const std::vector<JobEntry>& others) {
@@ -97,10 +111,7 @@ CpuShare share_cpus(const CpuWish& wish, const std::vector<JobEntry>& others) {
     }
   }
   divide(wish, share);
-  for (const Pool& pool : shared) {
-    const double needed = held(pool).cores + wish.ranks * (share.compute + 1);
-    share.crowded = share.crowded || (!pool.jobs.empty() && needed > pool.cores);
-  }
+  share.crowded = is_crowded(wish, share, shared);
   return share;
 }
 

@@ -237,7 +237,7 @@ void JobRegistration::list() {
   if (folder_.empty()) {
     return;
   }
-  number_ = random_number();
+  number_ = number_ == 0 ? random_number() : number_;
   is_owner_ = true;
   const fs::path unfinished = folder_ / concat(kUnfinished, number_);
   FileDescriptor file(
@@ -266,14 +266,18 @@ void JobRegistration::update(const JobEntry& entry) {
   }
 }
 
-std::vector<JobEntry> JobRegistration::others() {
+// E.g. logind clears a user's shared memory when the user logs out.
+void JobRegistration::keep_listed() {
+  struct stat status {};
+  if (!folder_.empty() && ::fstat(descriptor_, &status) == 0 && status.st_nlink == 0) {
+    list();
+  }
+}
+
+std::vector<JobEntry> JobRegistration::others() const {
   std::vector<JobEntry> jobs;
   if (folder_.empty()) {
     return jobs;
-  }
-  struct stat status {};
-  if (is_owner_ && ::fstat(descriptor_, &status) == 0 && status.st_nlink == 0) {
-    list();  // e.g. logind clears a user's shared memory when the user logs out
   }
   std::error_code error;
   int files = 0;

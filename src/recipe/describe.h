@@ -107,7 +107,10 @@ void describe(Visitor& visit, DataConfig& data) {
                  "in [0,1].",
          .choices = kNormalizations});
   visit("workers", data.workers,
-        {.help = "Loader threads of a process.", .min = 1, .max = 1024, .absent = "auto"});
+        {.help = "Loader threads of a process; fewer load while other jobs share the host's cores.",
+         .min = 1,
+         .max = 1024,
+         .absent = "auto"});
   visit("memory_limit", data.memory_limit,
         {.help = "Bytes that the loader of a process may hold.", .min = 1});
   visit("cache", data.cache,

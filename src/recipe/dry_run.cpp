@@ -1,8 +1,8 @@
 #include <ATen/core/Tensor.h>
 
-#include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
 #include "temper/dist/device.h"
+#include "temper/launch/cpu_share.h"
 #include "temper/recipe/build.h"
 #include "temper/recipe/start.h"
 
@@ -65,11 +65,13 @@ std::string dry_run_text(const LoadedConfig& loaded, int processes) {
   const Config& config = loaded.config;
   std::string text = print_config(loaded);
   const int gpus = config.distributed.backend == "gloo" ? 0 : visible_gpus();
-  const CpuBudget budget = cpu_budget();
+  const CpuShare share = share_cpus(
+      {.budget = cpu_budget({.slurm_cpus = slurm_cpus(1)}), .ranks = processes, .gpu = gpus > 0},
+      {});
   text += concat("\nplacement:\n");
   for (int rank = 0; rank < processes; ++rank) {
     text += concat("  rank ", rank, ": ", gpus > 0 ? concat("cuda:", gpus == 1 ? 0 : rank) : "cpu",
-                   ", ", std::max(1, budget.cpus / processes), " compute threads\n");
+                   ", ", share.compute, " compute threads\n");
   }
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,

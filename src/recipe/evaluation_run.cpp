@@ -132,6 +132,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
                  .memory_limit = config.data.memory_limit.bytes,
                  .image_size = static_cast<int>(config.data.image_size),
                  .channels = static_cast<int>(config.data.channels)});
+  const auto watch = runtime.watch_loaders({&loader});
   runtime.heartbeat().set_phase("evaluation");
   const EvaluationResult result = evaluate(
       *model, loader, attacks, runtime.communicator(),

@@ -4,11 +4,9 @@
 #include <ATen/Parallel.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdlib>
 
-#include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
@@ -18,7 +16,6 @@ namespace temper {
 namespace {
 
 constexpr std::chrono::seconds kParentGrace{60};
-constexpr int kMostLoaderThreads = 16;
 
 SecondInterrupt second_interrupt(const RankEnvironment& environment) {
   return environment.launcher == LauncherKind::kNone ? SecondInterrupt::kExit
@@ -61,7 +58,8 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
     : environment_(environment),
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
-      timeout_(config.distributed.timeout) {
+      timeout_(config.distributed.timeout),
+      cpus_(environment, config, cpus) {
   if (environment_.launcher != LauncherKind::kNone) {
     watchdog_.emplace(kParentGrace);
     line_buffer_output();
@@ -70,7 +68,7 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
                 environment_.world_size > 1 ? concat("rank ", environment_.rank) : "");
   heartbeat_.set("start", 0);
   choose_device(config);
-  choose_threads(config, cpus);
+  cpus_.join(placement_.device.is_cuda());
 }
 
 void RankRuntime::choose_device(const Config& config) {
@@ -103,18 +101,13 @@ void RankRuntime::choose_device(const Config& config) {
   backend_ = Backend::kNccl;
 }
 
-void RankRuntime::choose_threads(const Config& config, std::optional<int> cpus) {
-  const CpuBudget budget = cpu_budget();
-  const int share = std::max(1, cpus.value_or(budget.cpus) / environment_.local_world_size);
-  const bool gpu = placement_.device.is_cuda();
-  threads_.loader = config.data.workers ? std::max(1, static_cast<int>(*config.data.workers))
-                                        : (gpu ? std::clamp(share - 1, 1, kMostLoaderThreads) : 1);
-  set_compute_threads(share);
+void RankRuntime::set_compute_threads(int count) {
+  cpus_.keep_compute(count);
+  at::set_num_threads(count);
 }
 
-void RankRuntime::set_compute_threads(int count) {
-  threads_.compute = count;
-  at::set_num_threads(count);
+std::unique_ptr<LoaderWatch> RankRuntime::watch_loaders(std::vector<Loader*> loaders) {
+  return std::make_unique<LoaderWatch>(cpus_, std::move(loaders));
 }
 
 void RankRuntime::connect() {
@@ -139,6 +132,8 @@ void RankRuntime::connect() {
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
                                   .address = own_address(env.master_address)});
+  cpus_.choose(*communicator_);
+  at::set_num_threads(cpus_.threads().compute);
 }
 
 std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {

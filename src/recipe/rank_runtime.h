@@ -5,7 +5,9 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
+#include "recipe/rank_cpus.h"
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
 #include "temper/launch/environment.h"
@@ -15,24 +17,22 @@
 
 namespace temper {
 
-struct RankThreads {
-  int compute = 1;
-  int loader = 1;
-};
-
 class RankRuntime {
  public:
   RankRuntime(const RankEnvironment& environment, const Config& config, std::optional<int> cpus);
 
-  // Meets the other ranks. Throws when one is missing.
+  // Meets the other ranks and chooses the threads. Throws when a rank is missing.
   void connect();
 
   [[nodiscard]] const RankEnvironment& environment() const { return environment_; }
   [[nodiscard]] bool is_main_rank() const { return environment_.rank == 0; }
   [[nodiscard]] const Placement& placement() const { return placement_; }
-  [[nodiscard]] const RankThreads& threads() const { return threads_; }
+  // Known after connect.
+  [[nodiscard]] const RankThreads& threads() const { return cpus_.threads(); }
   // Compute threads are part of what makes a run repeatable: a resumed run keeps its number.
   void set_compute_threads(int count);
+  // While the result lives, the loaders' threads follow the other jobs on this host.
+  [[nodiscard]] std::unique_ptr<LoaderWatch> watch_loaders(std::vector<Loader*> loaders);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
   [[nodiscard]] Heartbeat& heartbeat() { return heartbeat_; }
@@ -42,7 +42,6 @@ class RankRuntime {
 
  private:
   void choose_device(const Config& config);
-  void choose_threads(const Config& config, std::optional<int> cpus);
 
   RankEnvironment environment_;
   WorkerSignals signals_;
@@ -51,7 +50,7 @@ class RankRuntime {
   Placement placement_;
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
-  RankThreads threads_;
+  RankCpus cpus_;
   std::optional<Store> store_;
   std::unique_ptr<Communicator> communicator_;
 };

@@ -1,16 +1,64 @@
 #include "temper/recipe/start.h"
 
+#include <unistd.h>
+
+#include <cerrno>
 #include <charconv>
 #include <cstdlib>
 #include <iostream>
+#include <memory>
 
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
+#include "temper/launch/cpu_share.h"
+#include "temper/launch/job_registry.h"
 #include "temper/launch/launcher.h"
 #include "temper/recipe/versions.h"
 
 namespace temper {
+
+namespace {
+
+// libgomp's idle threads spin by default, which slows a busy host many times over: two jobs that
+// share cores, or a job beside a compiler. A short spin costs an idle host little.
+constexpr const char* kSpinVariable = "GOMP_SPINCOUNT";
+constexpr const char* kShortSpin = "1000";
+
+bool user_has_chosen_spin() {
+  return std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv(kSpinVariable) != nullptr;
+}
+
+// libgomp reads its variables when it is loaded, so a rank that another launcher has started
+// begins once more, as the same process. If it cannot, the run is slow beside others, not wrong.
+void begin_again_with_short_spin(std::vector<std::string> command) {
+  if (user_has_chosen_spin() || ::setenv(kSpinVariable, kShortSpin, 0) != 0) {
+    return;
+  }
+  std::vector<char*> arguments;
+  for (std::string& argument : command) {
+    arguments.push_back(argument.data());
+  }
+  arguments.push_back(nullptr);
+  std::cout.flush();
+  ::execv("/proc/self/exe", arguments.data());
+  log_warning(
+      SystemError("threads that wait for work spin longer than they should: execv", errno).what());
+}
+
+// Early, so that jobs that are started together see each other before their ranks choose threads.
+std::unique_ptr<JobRegistration> list_job(LauncherOptions& launcher) {
+  CpuWish wish;
+  wish.budget = cpu_budget({.slurm_cpus = slurm_cpus(1)});
+  wish.ranks = launcher.processes;
+  const std::filesystem::path folder = job_registry_folder();
+  auto registration = std::make_unique<JobRegistration>(folder, job_entry(wish, std::nullopt));
+  launcher.environment["TEMPER_JOBS"] = folder.string();
+  launcher.environment["TEMPER_JOB"] = concat(registration->number());
+  return registration;
+}
+
+}  // namespace
 
 int count_processes(const std::string& text) {
   if (text == "auto") {
@@ -31,6 +79,11 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
                 const std::function<int(const RankEnvironment&)>& work) {
   const auto environment = detect_environment(parse_launcher_choice(options.launcher));
   if (environment) {
+    const bool by_another = environment->launcher != LauncherKind::kSpawn &&
+                            environment->launcher != LauncherKind::kNone;
+    if (by_another) {
+      begin_again_with_short_spin(options.command);
+    }
     return work(*environment);
   }
   LauncherOptions launcher{.processes = count_processes(options.processes),
@@ -40,11 +93,10 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
                            .peer_grace = options.peer_grace,
                            .max_restarts = options.max_restarts};
   check_launcher_options(launcher);
+  const std::unique_ptr<JobRegistration> job = list_job(launcher);
   launcher.run_directory = prepare();
-  // libgomp's idle threads spin by default, which slows a busy host many times over: two jobs that
-  // share cores, or a job beside a compiler. A short spin costs an idle host little.
-  if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
-    launcher.environment["GOMP_SPINCOUNT"] = "1000";
+  if (!user_has_chosen_spin()) {
+    launcher.environment[kSpinVariable] = kShortSpin;
   }
   if (options.gpus != "all") {
     launcher.environment["CUDA_VISIBLE_DEVICES"] = options.gpus;

@@ -96,6 +96,7 @@ class TrainingRank {
   RunShape shape_;
   std::unique_ptr<Loader> train_loader_;
   std::unique_ptr<Loader> validation_loader_;
+  std::unique_ptr<LoaderWatch> loader_watch_;
   std::optional<NamedAttack> validation_attack_;
   std::optional<Value> checkpoint_;
   std::shared_ptr<TrainingMethod> method_;
@@ -323,6 +324,11 @@ StopReason TrainingRank::train() {
     announce();
     open_run_files(trainer.progress().update, saved_update);
   }
+  std::vector<Loader*> loaders{train_loader_.get()};
+  if (validation_loader_) {
+    loaders.push_back(validation_loader_.get());
+  }
+  loader_watch_ = runtime_.watch_loaders(std::move(loaders));
   const StopReason reason = trainer.run();
   if (is_main_rank()) {
     report_end(trainer, reason);

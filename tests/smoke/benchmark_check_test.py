@@ -9,8 +9,11 @@ import tempfile
 import unittest
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(SOURCE / "benchmarks/startup"))
+for folder in ("startup", "supervision", "two_jobs"):
+    sys.path.insert(0, str(SOURCE / "benchmarks" / folder))
 import startup
+import supervision
+import two_jobs
 
 
 def runs(seconds, rss, pss=1.0):
@@ -57,6 +60,28 @@ class Bars(unittest.TestCase):
                        {"benchmark": "start", "ratios": {"sooner": 9.0, "rss": 0.1}}):
             self.assertEqual(self.check(broken).returncode, 1, broken)
         self.assertNotEqual(self.check().returncode, 0)
+
+
+    def test_two_jobs(self):
+        machine = {"cpus": 2, "load_before": 0}
+        sides = {"alone": [100.0, 50.0, 100.0], "together": [95.0, 47.0, 60.0]}
+        good = two_jobs.result_of({"one_process": sides, "two_processes": sides}, machine)
+        self.assertEqual(good["ratios"]["one_process"], 0.94)  # the median of turns, not of sides
+        self.assertEqual(self.check(good).returncode, 0)
+        slow = {"alone": [100.0] * 3, "together": [95.0, 89.0, 60.0]}
+        done = self.check(two_jobs.result_of({"one_process": sides, "two_processes": slow}, machine))
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("BROKEN  the same with two processes", done.stdout)
+
+    def test_supervision(self):
+        def check(launcher, threads, heartbeat_ns):
+            runs = [{"launcher": launcher, "threads": threads}]
+            return self.check(supervision.result_of(runs, heartbeat_ns, {"cpus": 2, "load_before": 0})).returncode
+
+        self.assertEqual(check(0.001, 0.001, 50), 0)
+        self.assertEqual(check(0.004, 0.001, 50), 1)
+        self.assertEqual(check(0.001, 0.004, 50), 1)
+        self.assertEqual(check(0.001, 0.001, 200), 1)
 
 
 class Moment(unittest.TestCase):

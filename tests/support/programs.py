@@ -1,4 +1,5 @@
 """Runs Temper's programs as a user does. TEMPER_APPS names the folder with trainer, evaluator and datatool."""
+import atexit
 import json
 import os
 import pathlib
@@ -12,12 +13,17 @@ import unittest
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 APPS = pathlib.Path(os.environ.get("TEMPER_APPS", SOURCE / "build/release/apps"))
 LIMIT = 120  # seconds; a hard limit for every program
+# Jobs of a test share cores with each other, not with what else runs on the host: that would decide the number of
+# compute threads, and with it the bits.
+JOBS = pathlib.Path(tempfile.mkdtemp(prefix="temper-jobs-"))
+atexit.register(shutil.rmtree, JOBS, ignore_errors=True)
 
 
 def clean_environment(**extra):
     """The environment without what a launcher or scheduler of the machine may have left."""
-    drop = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+    drop = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "OMP_NUM_THREADS")
     kept = {k: v for k, v in os.environ.items() if k not in drop and not k.startswith(("SLURM_", "TEMPER_L", "OMPI_"))}
+    kept["TEMPER_JOBS"] = str(JOBS)
     kept.update({k: str(v) for k, v in extra.items()})
     return kept
 

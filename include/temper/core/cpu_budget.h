@@ -39,7 +39,11 @@ struct CpuSources {
 // over from the batch script, so it only ever lowers a budget.
 [[nodiscard]] std::optional<int> slurm_cpus(int tasks);
 
-// Processes that ran or waited for a core, averaged over the last minute; nullopt if unknown.
-[[nodiscard]] std::optional<double> load_average(const std::filesystem::path& root = "/");
+struct HostLoad {
+  double average = 0;  // threads that ran or waited for a core, over the last minute
+  int running = 0;     // the same now
+};
+// Of the whole host; nullopt if unknown.
+[[nodiscard]] std::optional<HostLoad> host_load(const std::filesystem::path& root = "/");
 
 }  // namespace temper

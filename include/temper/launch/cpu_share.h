@@ -23,11 +23,12 @@ struct CpuWish {
 };
 
 struct CpuShare {
-  int cpus = 1;          // cores for this job
-  int compute = 1;       // threads a rank, at least 1
-  int loader = 1;        // threads a rank when no other job runs, at least 1
-  std::string source;    // what decided about `cpus`
-  bool crowded = false;  // the jobs' compute threads and one loader thread a rank exceed the cores
+  int cpus = 1;        // cores for this job
+  int compute = 1;     // threads a rank, at least 1
+  int loader = 1;      // threads a rank when no other job runs, at least 1
+  std::string source;  // what decided about `cpus`
+  // The compute threads of all jobs exceed the cores, or what the user asked for exceeds `cpus`.
+  bool crowded = false;
 };
 
 // The share of a job that starts now. A job that has chosen its compute threads keeps them and one

@@ -55,8 +55,11 @@ class JobRegistration {
   // Names the job on this host; 0 when it is not listed.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   void update(const JobEntry& entry);
-  // The other jobs that run now. Lists this job again if somebody has removed its file.
-  [[nodiscard]] std::vector<JobEntry> others();
+  // The other jobs that run now.
+  [[nodiscard]] std::vector<JobEntry> others() const;
+  // Lists the job again, under the same number, if somebody has removed its file. For one process
+  // of the job.
+  void keep_listed();
 
  private:
   void list();

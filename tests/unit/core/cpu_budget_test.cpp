@@ -101,9 +101,12 @@ TEST_F(CpuBudgetTest, SlurmOnlyLowersIt) {
 }
 
 TEST_F(CpuBudgetTest, LoadAverage) {
-  EXPECT_EQ(load_average(root_), std::nullopt);
+  EXPECT_FALSE(host_load(root_));
   write("proc/loadavg", "35.25 3.00 1.00 3/900 1234\n");
-  EXPECT_EQ(load_average(root_), 35.25);
+  EXPECT_EQ(host_load(root_)->average, 35.25);
+  EXPECT_EQ(host_load(root_)->running, 3);
+  write("proc/loadavg", "busy\n");
+  EXPECT_FALSE(host_load(root_));
 }
 
 TEST(CpuList, TextOfTheKernel) {

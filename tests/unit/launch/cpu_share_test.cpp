@@ -105,7 +105,7 @@ TEST(CpuShare, JobsThatStartTogetherShareAndALateOneTakesWhatIsLeft) {
   EXPECT_EQ(late.cpus, 1);
   EXPECT_EQ(late.compute, 1);
   EXPECT_EQ(late.source, "what other Temper jobs on this host leave");
-  EXPECT_TRUE(late.crowded);
+  EXPECT_FALSE(late.crowded);
 }
 
 TEST(CpuShare, WhatTheUserSaysIsObeyed) {
@@ -122,6 +122,10 @@ TEST(CpuShare, WhatTheUserSaysIsObeyed) {
   share = share_cpus(job, {});
   EXPECT_EQ(share.compute, 3);
   EXPECT_EQ(share.loader, 12);
+  EXPECT_TRUE(share.crowded);  // 15 threads of 8
+  job.loader = 5;
+  EXPECT_FALSE(share_cpus(job, {}).crowded);
+  job.loader = 12;
   EXPECT_EQ(loader_threads(job_entry(job, share), {}), 12);
 }
 

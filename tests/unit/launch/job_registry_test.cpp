@@ -186,11 +186,19 @@ TEST(JobRegistry, UnfinishedFilesOfDeadProcessesAreRemovedWhenTheyAreOld) {
 TEST(JobRegistry, AFileThatSomebodyRemovedIsMadeAgain) {
   const ScratchFolder folder;
   JobRegistration own(folder.path(), job(1));
-  JobRegistration other(folder.path(), job(2));
-  fs::remove(folder.path() / concat("job-", own.number()));
-  EXPECT_THAT(other.others(), IsEmpty());
-  EXPECT_THAT(own.others(), ElementsAre(job(2)));
-  EXPECT_THAT(other.others(), ElementsAre(job(1)));
+  JobRegistration launcher(folder.path(), job(2));
+  JobRegistration rank(folder.path(), launcher.number());
+  rank.update(job(3));
+  for (const std::uint64_t number : {own.number(), launcher.number()}) {
+    fs::remove(folder.path() / concat("job-", number));
+  }
+  EXPECT_THAT(own.others(), IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    own.keep_listed();
+    rank.keep_listed();
+  }
+  EXPECT_THAT(own.others(), ElementsAre(job(3)));
+  EXPECT_THAT(rank.others(), ElementsAre(job(1)));
 }
 
 TEST(JobRegistry, AFolderThatCannotBeUsedLeavesTheJobAlone) {
