@@ -10,7 +10,6 @@ int main(int argc, char** argv) {
   temper::apps::CommonArguments common;
   temper::TrainCommand command;
   std::string hang_timeout;
-  bool print_sbatch = false;
   temper::apps::add_common_options(app, common, argc, argv);
   app.add_option("--run-dir", command.run_directory,
                  "default: the next free <run.output>/<run.name>/<NNN>");
@@ -27,11 +26,11 @@ int main(int argc, char** argv) {
   app.add_flag("--dry-run", command.dry_run,
                "show configuration, placement and memory; start nothing");
   app.add_flag("--print-config", command.print_config, "show the resolved configuration");
-  app.add_flag("--print-sbatch", print_sbatch, "comes in a later version");
+  app.add_flag("--print-sbatch", command.print_sbatch,
+               "print a Slurm batch script for this command");
   return temper::apps::run_app(app, argc, argv, [&] {
-    if (print_sbatch || !hang_timeout.empty()) {
-      throw temper::ConfigError(temper::concat(print_sbatch ? "--print-sbatch" : "--hang-timeout",
-                                               " comes in a later version"));
+    if (!hang_timeout.empty()) {
+      throw temper::ConfigError("--hang-timeout comes in a later version");
     }
     command.configs = common.configs;
     command.overrides = common.overrides;

@@ -36,9 +36,10 @@ python=.deps/venv/bin/python
 
 scripts/setup.sh --cuda
 cmake --preset cuda -DTEMPER_BUILD_TESTS=ON
-cmake --build --preset cuda --target trainer evaluator datatool temper_tests_gpu
+cmake --build --preset cuda --target trainer evaluator datatool diagnose temper_tests_gpu
 mkdir -p "$results"
 "$build/apps/trainer" --version | tee "$results/version.txt"
+"$build/apps/diagnose" || echo "diagnose found problems, see above"
 
 status=0
 rm -f "$results/tests.xml"

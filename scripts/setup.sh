@@ -25,7 +25,7 @@ fail() {
 build_packages=(g++ cmake ninja-build ccache pkg-config libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv)
 # The wallpapers are the photos of scripts/make_photo_set.py.
-test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev
+test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev shellcheck
   lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds ukui-wallpapers)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)

@@ -20,6 +20,7 @@
 #include "temper/core/file.h"
 #include "temper/dist/store.h"
 #include "temper/launch/environment.h"
+#include "temper/launch/flight_recorder.h"
 
 namespace temper {
 namespace {
@@ -106,11 +107,15 @@ bool is_foreign(const std::string& name) {
 }
 
 std::vector<std::string> rank_environment(const LauncherOptions& options, int rank,
-                                          const Store& store, int page) {
+                                          const Store& store, int page,
+                                          const fs::path& log_directory) {
   EnvironmentVariables variables = environment_variables();
   std::erase_if(variables, [](const auto& entry) { return is_foreign(entry.first); });
   for (const auto& [name, value] : options.environment) {
     variables[name] = value;
+  }
+  if (static_cast<std::size_t>(rank) < options.visible_devices.size()) {
+    variables["CUDA_VISIBLE_DEVICES"] = options.visible_devices[static_cast<std::size_t>(rank)];
   }
   variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(options.processes);
@@ -124,6 +129,7 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, int ra
   if (options.threads_per_process > 0) {
     variables["OMP_NUM_THREADS"] = std::to_string(options.threads_per_process);
   }
+  variables.merge(flight_recorder_variables(log_directory, variables));
   std::vector<std::string> result;
   for (const auto& [name, value] : variables) {
     result.push_back(concat(name, "=", value));
@@ -180,10 +186,10 @@ int run_launcher(const LauncherOptions& options) {
                          .log_directory = attempt.directory},
                         signals.get(), page, console);
   for (int rank = 0; rank < options.processes; ++rank) {
-    supervisor.add(
-        start_rank({.arguments = options.command,
-                    .environment = rank_environment(options, rank, store, page.descriptor()),
-                    .inherited_descriptor = page.descriptor()}));
+    supervisor.add(start_rank({.arguments = options.command,
+                               .environment = rank_environment(
+                                   options, rank, store, page.descriptor(), attempt.directory),
+                               .inherited_descriptor = page.descriptor()}));
   }
   const std::vector<RankEnd> ends = supervisor.run();
   const Verdict verdict = judge(ends, supervisor.stop());

@@ -1,7 +1,6 @@
-#include <ATen/core/Tensor.h>
-
+#include "recipe/model_memory.h"
+#include "recipe/rank_places.h"
 #include "temper/core/error.h"
-#include "temper/dist/device.h"
 #include "temper/launch/cpu_share.h"
 #include "temper/recipe/build.h"
 #include "temper/recipe/start.h"
@@ -9,7 +8,7 @@
 namespace temper {
 namespace {
 
-std::string mebibytes(std::uint64_t bytes) {
+std::string mebibytes(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
@@ -39,40 +38,29 @@ std::string weights_line(const Config& config) {
 }
 
 std::string memory_table(const Config& config) {
-  const std::uint64_t element = config.training.precision == "fp64" ? 8 : 4;
-  std::uint64_t parameters = 0;
-  std::uint64_t buffers = 0;
-  const auto model = build_architecture(config, {});
-  for (const at::Tensor& parameter : model->parameters()) {
-    parameters += static_cast<std::uint64_t>(parameter.numel());
-  }
-  for (const at::Tensor& buffer : model->buffers()) {
-    buffers += static_cast<std::uint64_t>(buffer.numel());
-  }
-  const std::uint64_t states =
-      config.optimizer.name == "adamw" ? 2 : (config.optimizer.momentum != 0 ? 1 : 0);
+  const ModelMemory memory = model_memory(config, {});
   return concat("memory a rank, without activations:\n", "  parameters     ",
-                mebibytes(parameters * element), " (", parameters, " values)\n",
-                "  buffers        ", mebibytes(buffers * element), "\n", "  gradients      ",
-                mebibytes(parameters * element), "\n", "  optimizer      ",
-                mebibytes(parameters * element * states), "\n", "  loader, most   ",
-                mebibytes(config.data.memory_limit.bytes), "\n");
+                mebibytes(memory.parameters), " (", memory.parameter_count, " values)\n",
+                "  buffers        ", mebibytes(memory.buffers), "\n", "  gradients      ",
+                mebibytes(memory.gradients), "\n", "  optimizer      ", mebibytes(memory.optimizer),
+                "\n", "  loader, most   ",
+                mebibytes(static_cast<std::int64_t>(config.data.memory_limit.bytes)), "\n");
 }
 
 }  // namespace
 
-std::string dry_run_text(const LoadedConfig& loaded, int processes) {
+std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options) {
   const Config& config = loaded.config;
   std::string text = print_config(loaded);
-  const int gpus = config.distributed.backend == "gloo" ? 0 : visible_gpus();
-  const CpuShare share = share_cpus(
-      {.budget = cpu_budget({.slurm_cpus = slurm_cpus(1)}), .ranks = processes, .gpu = gpus > 0},
-      {});
-  text += concat("\nplacement:\n");
-  for (int rank = 0; rank < processes; ++rank) {
-    text += concat("  rank ", rank, ": ", gpus > 0 ? concat("cuda:", gpus == 1 ? 0 : rank) : "cpu",
-                   ", ", share.compute, " compute threads\n");
-  }
+  const GpuSelection gpus = selected_gpus(options);
+  const int processes = count_processes(options, gpus);
+  const CpuShare share = share_cpus({.budget = cpu_budget({.slurm_cpus = slurm_cpus(1)}),
+                                     .ranks = processes,
+                                     .gpu = !gpus.gpus.empty()},
+                                    {});
+  text += concat("\nplacement: ", processes, processes == 1 ? " process, " : " processes, ",
+                 share.compute, " compute threads each\n",
+                 placement_table(planned_places(processes, gpus)));
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,
                  " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",

@@ -2,11 +2,13 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <array>
 #include <cstdlib>
 
+#include "recipe/rank_places.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
@@ -83,18 +85,13 @@ void RankRuntime::choose_device(const Config& config) {
     placement_ = {at::Device(at::kCPU), scalar_type(config.training.precision)};
     return;
   }
-  // A scheduler may show each task its own GPU alone, which is then number 0; our launcher shows
-  // all.
-  const bool own_gpu_alone = gpus == 1 && environment_.launcher != LauncherKind::kSpawn;
-  if (!own_gpu_alone && environment_.local_rank >= gpus) {
-    throw ConfigError(concat("local rank ", environment_.local_rank, " has no GPU, visible: ", gpus,
-                             "; start fewer processes with --nproc, or set "
-                             "distributed.backend=gloo to train on the CPU"));
-  }
+  const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+  const bool slice = shown != nullptr && std::string_view(shown).starts_with("MIG-");
+  const int index = choose_gpu(environment_, gpus, slice);
+  hidden_peers_ = hidden_peers_warning(environment_, gpus, slice);
   if (config.run.deterministic) {
     use_deterministic_kernels();
   }
-  const int index = gpus == 1 ? 0 : environment_.local_rank;
   bind_gpu(index);
   placement_ = {at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)),
                 scalar_type(config.training.precision)};
@@ -104,6 +101,23 @@ void RankRuntime::choose_device(const Config& config) {
 void RankRuntime::set_compute_threads(int count) {
   cpus_.keep_compute(count);
   at::set_num_threads(count);
+}
+
+void RankRuntime::enter_phase(std::string_view phase, std::int64_t update) {
+  heartbeat_.set(phase, static_cast<std::uint64_t>(update));
+  if (placement_.device.is_cuda() && phase != phase_memory_.current()) {
+    phase_memory_.enter(phase, take_gpu_peak(placement_.device.index()));
+  }
+}
+
+std::string RankRuntime::exhaustion_text(const std::string& error) const {
+  const int device = std::max<int>(0, placement_.device.index());
+  const GpuMemory memory = gpu_memory(device);
+  return gpu_exhaustion_text({.device = device,
+                              .error = error.substr(0, error.find('\n')),
+                              .phase = heartbeat_.beat().phase,
+                              .memory = memory,
+                              .peaks = phase_memory_.peaks(take_gpu_peak(device))});
 }
 
 std::unique_ptr<LoaderWatch> RankRuntime::watch_loaders(std::vector<Loader*> loaders) {
@@ -125,6 +139,7 @@ void RankRuntime::connect() {
     }
     start_barrier(*store_, env.rank, env.world_size, timeout_);
   }
+  show_places();
   communicator_ =
       make_communicator(store(), {.rank = env.rank,
                                   .world_size = env.world_size,
@@ -134,6 +149,21 @@ void RankRuntime::connect() {
                                   .address = own_address(env.master_address)});
   cpus_.choose(*communicator_);
   at::set_num_threads(cpus_.threads().compute);
+}
+
+void RankRuntime::show_places() {
+  const at::Device& device = placement_.device;
+  const RankPlace own = own_place(
+      environment_.rank, device.is_cuda() ? std::optional<int>(device.index()) : std::nullopt);
+  const std::vector<RankPlace> places =
+      store_ ? share_places(*store_, own, environment_.world_size, timeout_) : std::vector{own};
+  if (!is_main_rank() || (places.size() == 1 && !own.gpu)) {
+    return;
+  }
+  log_info("placement:\n", placement_table(places));
+  if (!hidden_peers_.empty()) {
+    log_warning(hidden_peers_);
+  }
 }
 
 std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
@@ -149,17 +179,20 @@ std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
 
 int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
   Heartbeat& heartbeat = runtime.heartbeat();
-  const auto fail = [&](FailureCategory category, const std::exception& error, int status) {
+  const auto fail_with = [&](FailureCategory category, const std::string& error, int status) {
     const RankEnvironment& environment = runtime.environment();
     if (environment.launcher == LauncherKind::kSpawn) {
-      log_error(error.what());  // the launcher adds where and when
+      log_error(error);  // the launcher adds where and when
     } else {
       const Beat beat = heartbeat.beat();
       log_error("rank ", environment.rank, " (pid ", ::getpid(), ", host ", host_name(),
-                ") failed: ", error.what(), " in phase ", beat.phase, " at update ", beat.update);
+                ") failed: ", error, " in phase ", beat.phase, " at update ", beat.update);
     }
-    report_failure(heartbeat, category, error.what());
+    report_failure(heartbeat, category, error);
     return status;
+  };
+  const auto fail = [&](FailureCategory category, const std::exception& error, int status) {
+    return fail_with(category, error.what(), status);
   };
   try {
     return work();
@@ -173,6 +206,9 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     }
     report_failure(heartbeat, FailureCategory::kLostPeer, "stopped together with rank 0");
     return 1;
+  } catch (const c10::OutOfMemoryError& error) {
+    return fail_with(FailureCategory::kException,
+                     runtime.exhaustion_text(error.what_without_backtrace()), 1);
   } catch (const LostPeerError& error) {
     return fail(FailureCategory::kLostPeer, error, 1);
   } catch (const std::exception& error) {

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "recipe/rank_cpus.h"
@@ -14,6 +16,7 @@
 #include "temper/launch/heartbeat.h"
 #include "temper/launch/worker.h"
 #include "temper/recipe/config.h"
+#include "temper/recipe/memory_report.h"
 
 namespace temper {
 
@@ -36,18 +39,25 @@ class RankRuntime {
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
   [[nodiscard]] Heartbeat& heartbeat() { return heartbeat_; }
+  // Tells heartbeat and memory report what begins.
+  void enter_phase(std::string_view phase, std::int64_t update);
+  // Of a CUDA out-of-memory, see gpu_exhaustion_text.
+  [[nodiscard]] std::string exhaustion_text(const std::string& error) const;
   [[nodiscard]] StopRequest stop_requested() const { return signals_.stop_requested(); }
   // For synchronised batch norm; null in a world of one.
   [[nodiscard]] std::shared_ptr<const RankReduction> rank_reduction();
 
  private:
   void choose_device(const Config& config);
+  void show_places();
 
   RankEnvironment environment_;
   WorkerSignals signals_;
   std::optional<ParentWatchdog> watchdog_;
   Heartbeat heartbeat_;
+  PhaseMemory phase_memory_;
   Placement placement_;
+  std::string hidden_peers_;  // a warning
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
   RankCpus cpus_;

@@ -9,11 +9,13 @@
 #include <memory>
 
 #include "temper/core/error.h"
+#include "temper/core/host_memory.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
 #include "temper/launch/cpu_share.h"
 #include "temper/launch/job_registry.h"
 #include "temper/launch/launcher.h"
+#include "temper/recipe/memory_report.h"
 #include "temper/recipe/versions.h"
 
 namespace temper {
@@ -60,9 +62,19 @@ std::unique_ptr<JobRegistration> list_job(LauncherOptions& launcher) {
 
 }  // namespace
 
-int count_processes(const std::string& text) {
+GpuSelection selected_gpus(const StartOptions& options) {
+  if (!options.uses_gpus) {
+    return {};
+  }
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string visible = variable == nullptr ? "" : variable;
+  return select_gpus(options.gpus, variable == nullptr ? nullptr : &visible, list_gpus());
+}
+
+int count_processes(const StartOptions& options, const GpuSelection& gpus) {
+  const std::string& text = options.processes;
   if (text == "auto") {
-    return std::max(1, visible_gpus());
+    return std::max(1, static_cast<int>(gpus.gpus.size()));
   }
   int count = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -72,6 +84,7 @@ int count_processes(const std::string& text) {
     throw ConfigError(
         concat("--nproc ", text, ": expected auto or a number from 1 to ", kMostProcesses));
   }
+  require_gpu_for_each(count, gpus);
   return count;
 }
 
@@ -86,7 +99,11 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
     }
     return work(*environment);
   }
-  LauncherOptions launcher{.processes = count_processes(options.processes),
+  const GpuSelection gpus = selected_gpus(options);
+  for (const std::string& warning : gpus.warnings) {
+    log_warning(warning);
+  }
+  LauncherOptions launcher{.processes = count_processes(options, gpus),
                            .command = options.command,
                            .run_directory = {},
                            .grace = options.grace,
@@ -94,13 +111,16 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
                            .max_restarts = options.max_restarts};
   check_launcher_options(launcher);
   const std::unique_ptr<JobRegistration> job = list_job(launcher);
+  // Refuses what cannot be; a program that knows its model warns of more.
+  static_cast<void>(check_host_memory(launcher.processes, 0, host_memory()));
   launcher.run_directory = prepare();
   if (!user_has_chosen_spin()) {
     launcher.environment[kSpinVariable] = kShortSpin;
   }
-  if (options.gpus != "all") {
-    launcher.environment["CUDA_VISIBLE_DEVICES"] = options.gpus;
+  if (!gpus.visible_devices.empty()) {
+    launcher.environment["CUDA_VISIBLE_DEVICES"] = gpus.visible_devices;
   }
+  launcher.visible_devices = gpus.visible_device_of_rank;
   return run_launcher(launcher);
 }
 

@@ -3,11 +3,16 @@
 #include <iostream>
 #include <optional>
 
+#include "recipe/model_memory.h"
 #include "recipe/resume_rules.h"
 #include "temper/core/error.h"
+#include "temper/core/host_memory.h"
 #include "temper/core/log.h"
+#include "temper/dist/device.h"
 #include "temper/launch/run_directory.h"
+#include "temper/recipe/batch_script.h"
 #include "temper/recipe/load_config.h"
+#include "temper/recipe/memory_report.h"
 #include "temper/recipe/training_run.h"
 
 namespace temper {
@@ -25,13 +30,46 @@ LoadedConfig load(const TrainCommand& command) {
   return load_config(command.configs, overrides);
 }
 
+constexpr int kGpuCpus = 8;  // a task: one that computes, the others load
+constexpr int kCpuCpus = 2;
+
+std::string script(const TrainCommand& command, StartOptions start, const Config& config) {
+  start.gpus = "all";  // the job's nodes are others: this host only says what auto may mean
+  const int tasks =
+      count_processes(start, start.processes == "auto" ? selected_gpus(start) : GpuSelection{});
+  const bool gpus = start.uses_gpus && has_cuda_support();
+  int cpus = gpus ? kGpuCpus : kCpuCpus;
+  if (command.cpus) {
+    cpus = std::max(1, *command.cpus / tasks);
+  } else if (config.data.workers) {
+    cpus = 1 + static_cast<int>(*config.data.workers);
+  }
+  return batch_script({.command = start.command,
+                       .directory = std::filesystem::current_path(),
+                       .job_name = config.run.name,
+                       .runs = std::filesystem::path(config.run.output) / config.run.name,
+                       .tasks_per_node = tasks,
+                       .cpus_per_task = cpus,
+                       .gpus = gpus,
+                       .max_time = config.training.max_time});
+}
+
+void check_memory(const Config& config, int processes, bool on_gpus, const Catalogs& catalogs) {
+  const std::int64_t model = on_gpus ? 0 : model_memory(config, catalogs).total();
+  const std::string warning = check_host_memory(processes, model, host_memory());
+  if (!warning.empty()) {
+    log_warning(warning);
+  }
+}
+
 // Before any rank starts: finds what can be found, and makes the run's directory.
-std::filesystem::path prepare(const TrainingRun& run, int world_size, const Catalogs& catalogs,
-                              std::optional<RunDirectoryLock>& lock) {
+std::filesystem::path prepare(const TrainingRun& run, int world_size, bool gpus,
+                              const Catalogs& catalogs, std::optional<RunDirectoryLock>& lock) {
   for (const std::string& notice : run.loaded.notices) {
     log_warning(notice);
   }
   const Config& config = run.loaded.config;
+  check_memory(config, world_size, gpus, catalogs);
   check_training_inputs(run, world_size, catalogs);
   const std::filesystem::path directory = choose_run_directory(
       {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
@@ -48,8 +86,14 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     std::cout << print_config(run.loaded);
     return 0;
   }
+  StartOptions start = command.start;
+  start.uses_gpus = run.loaded.config.distributed.backend != "gloo";
+  if (command.print_sbatch) {
+    std::cout << script(command, start, run.loaded.config);
+    return 0;
+  }
   if (command.dry_run) {
-    std::cout << dry_run_text(run.loaded, count_processes(command.start.processes));
+    std::cout << dry_run_text(run.loaded, start);
     return 0;
   }
   run.run_directory = command.run_directory;
@@ -61,8 +105,11 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   run.command = command.start.command;
   std::optional<RunDirectoryLock> lock;
   return start_ranks(
-      command.start,
-      [&] { return prepare(run, count_processes(command.start.processes), catalogs, lock); },
+      start,
+      [&] {
+        const GpuSelection gpus = selected_gpus(start);
+        return prepare(run, count_processes(start, gpus), !gpus.gpus.empty(), catalogs, lock);
+      },
       [&](const RankEnvironment& environment) {
         run.environment = environment;
         return run_training_rank(run, catalogs);

@@ -302,7 +302,7 @@ TrainerParts TrainingRank::trainer_parts() {
   }
   parts.stop_requested = [this] { return stop_reason(runtime_.stop_requested()); };
   parts.enter_phase = [this](std::string_view phase, std::int64_t update) {
-    runtime_.heartbeat().set(phase, static_cast<std::uint64_t>(update));
+    runtime_.enter_phase(phase, update);
   };
   return parts;
 }

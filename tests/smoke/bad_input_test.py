@@ -110,8 +110,17 @@ class BadInput(ProgramTest):
         self.assertIn("in use by another run", done.stderr)
 
     def test_later_options_are_refused(self):
-        for option in (["--hang-timeout", "5min"], ["--print-sbatch"], ["--max-restarts", "1"], ["--launcher", "slurm"]):
+        for option in (["--hang-timeout", "5min"], ["--max-restarts", "1"], ["--launcher", "slurm"]):
             self.assertRefused(self.trainer(*option), "later")
+
+    def test_more_processes_than_memory_can_hold(self):
+        total = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20  # GiB
+        if total > 600:
+            self.skipTest("this machine could hold them")
+        # 1024 times 25.6 million weights in double, with gradients and two moments: 780 GiB.
+        done = self.trainer("model.architecture=resnet50", "model.small_images=true", "training.precision=fp64",
+                            "optimizer.name=adamw", nproc=1024)
+        self.assertRefused(done, "--nproc 1024: the processes need at least", "start at most")
 
     def test_unwritable_run_directory(self):
         blocker = self.folder / "file"

@@ -25,6 +25,7 @@ struct TrainCommand {
   int smoke = 0;  // updates of a smoke run; 0: a whole run
   bool dry_run = false;
   bool print_config = false;
+  bool print_sbatch = false;
 };
 
 // Returns the exit status. Throws ConfigError for the user's mistakes.
