@@ -26,6 +26,7 @@ int run(const temper::apps::CommonArguments& common, temper::EvaluationRun evalu
   };
   temper::StartOptions start = common.start_options();
   start.uses_gpus = evaluation.loaded.config.distributed.backend != "gloo";
+  start.hang_timeout = temper::hang_timeout_or_default(start, evaluation.loaded.config);
   return temper::start_ranks(start, no_directory, [&](const temper::RankEnvironment& environment) {
     evaluation.environment = environment;
     return temper::run_evaluation_rank(evaluation);

@@ -15,6 +15,11 @@ StartOptions CommonArguments::start_options() const {
   StartOptions options = start;
   options.grace = parse_duration(grace);
   options.peer_grace = parse_duration(peer_grace);
+  if (hang_timeout == "off") {
+    options.hang_timeout = std::chrono::milliseconds(0);
+  } else if (!hang_timeout.empty()) {
+    options.hang_timeout = parse_duration(hang_timeout);
+  }
   if (!ignored_local_rank.empty()) {
     log_info("--local-rank is ignored: the local rank comes from the environment");
   }
@@ -34,6 +39,9 @@ void add_common_options(CLI::App& app, CommonArguments& arguments, int argc, cha
   app.add_option("--grace", arguments.grace, "time to save after a stop signal");
   app.add_option("--peer-grace", arguments.peer_grace,
                  "time for the other ranks after one has failed");
+  app.add_option("--hang-timeout", arguments.hang_timeout,
+                 "time without progress after which a rank hangs, or off; default: 0.8 of "
+                 "distributed.timeout");
   app.add_option("--cpus", arguments.cpus, "CPU cores of this job")->check(CLI::Range(1, 4096));
   app.add_option("--local_rank,--local-rank", arguments.ignored_local_rank, "accepted and ignored");
   app.set_version_flag("--version", [] { return version_text(); });

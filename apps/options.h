@@ -16,6 +16,7 @@ struct CommonArguments {
   StartOptions start;
   std::string grace = "60s";
   std::string peer_grace = "10s";
+  std::string hang_timeout;  // empty: from distributed.timeout
   int cpus = 0;  // 0: the budget of this process
   std::string ignored_local_rank;
 

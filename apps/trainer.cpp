@@ -9,7 +9,6 @@ int main(int argc, char** argv) {
   CLI::App app("Adversarial training of image classifiers on many GPUs");
   temper::apps::CommonArguments common;
   temper::TrainCommand command;
-  std::string hang_timeout;
   temper::apps::add_common_options(app, common, argc, argv);
   app.add_option("--run-dir", command.run_directory,
                  "default: the next free <run.output>/<run.name>/<NNN>");
@@ -19,8 +18,7 @@ int main(int argc, char** argv) {
       ->allow_extra_args(false);
   app.add_option("--progress", command.progress, "auto, bar, lines or off");
   app.add_option("--max-restarts", common.start.max_restarts,
-                 "restarts after a failure; 0 for now");
-  app.add_option("--hang-timeout", hang_timeout, "comes in a later version");
+                 "restarts after a failure that can go away, from the last checkpoint");
   app.add_option("--smoke", command.smoke, "a few updates (2 unless a number follows) on all paths")
       ->check(CLI::Range(1, 1'000'000));
   app.add_flag("--dry-run", command.dry_run,
@@ -29,9 +27,6 @@ int main(int argc, char** argv) {
   app.add_flag("--print-sbatch", command.print_sbatch,
                "print a Slurm batch script for this command");
   return temper::apps::run_app(app, argc, argv, [&] {
-    if (!hang_timeout.empty()) {
-      throw temper::ConfigError("--hang-timeout comes in a later version");
-    }
     command.configs = common.configs;
     command.overrides = common.overrides;
     command.start = common.start_options();

@@ -18,12 +18,14 @@
 namespace temper {
 namespace {
 
-// Signals are the main thread's business: threads made while this lives block all of them.
+// Signals are the main thread's business: threads made while this lives block all of them, but for
+// the one that asks for their stacks.
 class BlockedSignals {
  public:
   BlockedSignals() {
     sigset_t all;
     sigfillset(&all);
+    sigdelset(&all, SIGQUIT);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
   ~BlockedSignals() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }

@@ -118,6 +118,7 @@ RankEnvironment own_rank(const EnvironmentVariables& variables, const std::strin
   if (const std::string* folder = find(variables, "TEMPER_RUN_DIR")) {
     result.run_directory = *folder;
   }
+  result.restart_count = number_or(variables, "TEMPER_RESTART_COUNT", 0, 0);
   const std::string* console = find(variables, "TEMPER_CONSOLE");
   result.console_is_terminal = console != nullptr && *console == "terminal";
   return result;

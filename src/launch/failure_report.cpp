@@ -7,6 +7,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "launch/memory_watch.h"
 #include "temper/core/text.h"
 
 namespace temper {
@@ -21,7 +22,9 @@ bool ended_well(const RankEnd& end) {
   return end.signal == 0 && is_good_status(end.exit_code) && !end.reported;
 }
 
-bool failed(const RankEnd& end) { return !end.ended_by_launcher && !ended_well(end); }
+bool failed(const RankEnd& end) {
+  return !end.ended_by_launcher && (end.left_early || !ended_well(end));
+}
 
 std::string error_text(const RankEnd& end) {
   if (end.reported) {
@@ -34,12 +37,6 @@ std::string error_text(const RankEnd& end) {
     return concat("ended with status ", end.exit_code, " while others still needed it");
   }
   return concat("ended with status ", end.exit_code, " and without a message");
-}
-
-Failure make_failure(const RankEnd& end) {
-  Failure failure{.end = end, .category = category_of(end), .error = error_text(end)};
-  failure.error = failure.error.substr(0, failure.error.find('\n'));
-  return failure;
 }
 
 const RankEnd* earliest(const std::vector<RankEnd>& ends, auto counts) {
@@ -71,7 +68,8 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
 }
 
 int failure_status(const RankEnd& cause) {
-  if (cause.signal != 0) {
+  const bool hang = cause.reported == FailureCategory::kHang;  // then ended by the launcher
+  if (cause.signal != 0 && !hang) {
     return 128 + cause.signal;
   }
   return cause.exit_code == kStatusConfig ? kStatusConfig : kStatusFailed;
@@ -116,6 +114,16 @@ std::string_view advice(const Failure& failure) {
       return "correct the configuration; nothing else is wrong";
     case FailureCategory::kData:
       return "look at the named file with `datatool verify`";
+    case FailureCategory::kMemory:
+      return "lower the batch size, data.workers or data.memory_limit, or start fewer processes";
+    case FailureCategory::kSystem:
+      return "the system refused something: the reason is in the error; --max-restarts starts "
+             "again "
+             "from the last checkpoint";
+    case FailureCategory::kHang:
+      return "the logs of the ranks hold the stacks of their threads at that moment; a data set on "
+             "a "
+             "file server that does not answer looks like this, too";
     case FailureCategory::kLostPeer:
       return "no rank reported a cause of its own: look at the network and at the logs of all "
              "ranks";
@@ -124,8 +132,9 @@ std::string_view advice(const Failure& failure) {
              "keeps a core file";
     case FailureCategory::kKilledFromOutside:
       return failure.end.signal == SIGKILL
-                 ? "SIGKILL was not sent by the launcher: the kernel when memory ran out (see "
-                   "`dmesg`; a smaller batch or data.memory_limit helps), a time limit, or a user"
+                 ? "the same command goes on from the last checkpoint; if memory is short, a "
+                   "smaller "
+                   "batch or data.memory_limit helps"
                  : "the signal was not sent by the launcher: a scheduler or a user";
     case FailureCategory::kException:
     case FailureCategory::kExit:
@@ -146,7 +155,28 @@ nlohmann::json end_json(const RankEnd& end) {
     json["signal"] = {{"name", signal_name(end.signal)}, {"number", end.signal}};
   }
   json["error"] = error_text(end);
+  json["peak_memory_bytes"] = end.peak_memory;
+  json["loader_bytes"] = end.loader_bytes;
   return json;
+}
+
+// "rank 0 peak 220 MiB, its loader up to 12 MiB; rank 1 ..."
+std::string memory_text(const Verdict& verdict) {
+  std::vector<RankEnd> ends = verdict.victims;
+  ends.push_back(verdict.cause->end);
+  std::ranges::sort(ends, {}, &RankEnd::rank);
+  std::vector<std::string> parts;
+  for (const RankEnd& end : ends) {
+    parts.push_back(concat("rank ", end.rank, " peak ", bytes_text(end.peak_memory)));
+    if (end.loader_bytes > 0) {
+      parts.back() += concat(", its loader up to ", bytes_text(end.loader_bytes));
+    }
+  }
+  return join(parts, "; ");
+}
+
+bool concerns_memory(const Failure& cause) {
+  return cause.category == FailureCategory::kMemory || !cause.end.kill_verdict.empty();
 }
 
 }  // namespace
@@ -161,11 +191,39 @@ FailureCategory category_of(const RankEnd& end) {
   if (end.reported) {
     return *end.reported;
   }
+  if (end.out_of_memory) {
+    return FailureCategory::kMemory;
+  }
   if (end.signal != 0) {
     return is_crash(end.signal) ? FailureCategory::kCrashSignal
                                 : FailureCategory::kKilledFromOutside;
   }
   return end.exit_code == kStatusConfig ? FailureCategory::kConfig : FailureCategory::kExit;
+}
+
+Failure make_failure(const RankEnd& end) {
+  Failure failure{.end = end, .category = category_of(end), .error = error_text(end)};
+  failure.error = failure.error.substr(0, failure.error.find('\n'));
+  return failure;
+}
+
+bool can_go_away(const Failure& failure) {
+  switch (failure.category) {
+    case FailureCategory::kSystem:
+    case FailureCategory::kLostPeer:
+    case FailureCategory::kHang:
+    case FailureCategory::kCrashSignal:
+    case FailureCategory::kKilledFromOutside:
+    case FailureCategory::kExit:
+      return true;
+    case FailureCategory::kMemory:
+      return failure.end.out_of_memory;  // another process may have taken it
+    case FailureCategory::kConfig:
+    case FailureCategory::kData:
+    case FailureCategory::kException:
+      break;
+  }
+  return false;
 }
 
 std::string signal_name(int signal) {
@@ -184,7 +242,7 @@ Verdict judge(const std::vector<RankEnd>& ends, const StopState& stop) {
   verdict.status = failure_status(*cause);
   verdict.cause = make_failure(*cause);
   for (const RankEnd& end : ends) {
-    if (&end != cause && !ended_well(end)) {
+    if (&end != cause && (end.left_early || !ended_well(end))) {
       verdict.victims.push_back(end);
     }
   }
@@ -205,6 +263,12 @@ std::string failure_text(const Verdict& verdict, const ReportPlace& place) {
   const std::string& message = cause.end.message;
   if (const std::size_t end = message.find('\n'); end != std::string::npos) {
     text += concat(trim(std::string_view(message).substr(end)), "\n");
+  }
+  if (!cause.end.kill_verdict.empty()) {
+    text += concat("verdict: ", cause.end.kill_verdict, "\n");
+  }
+  if (concerns_memory(cause)) {
+    text += concat("memory: ", memory_text(verdict), "\n");
   }
   for (const RankEnd& victim : verdict.victims) {
     text += concat(victim_line(victim), "\n");
@@ -232,6 +296,9 @@ std::string failure_json(const Verdict& verdict, const ReportPlace& place) {
   json["attempt"] = place.attempt;
   json["line"] = failure_line(cause, place.host);
   json["last_lines"] = cause.end.last_lines;
+  if (!cause.end.kill_verdict.empty()) {
+    json["verdict"] = cause.end.kill_verdict;
+  }
   json["advice"] = advice(cause);
   json["victims"] = nlohmann::json::array();
   for (const RankEnd& victim : verdict.victims) {

@@ -31,6 +31,11 @@ struct RankEnd {
   Beat beat{};
   std::vector<std::string> last_lines{};
   bool ended_by_launcher = false;  // by a signal the launcher had sent
+  std::int64_t peak_memory = 0;    // bytes resident
+  std::int64_t loader_bytes = 0;   // the most that its loader may hold
+  bool left_early = false;         // with a good status, but before it had done its part
+  bool out_of_memory = false;      // the kernel ended it for that
+  std::string kill_verdict{};      // who sent SIGKILL, if the launcher did not
 };
 
 // What the launcher had been asked to do.
@@ -59,6 +64,10 @@ struct Verdict {
 [[nodiscard]] bool is_good_status(int exit_code);
 
 [[nodiscard]] FailureCategory category_of(const RankEnd& end);
+[[nodiscard]] Failure make_failure(const RankEnd& end);
+
+// Whether the same command may do better when it is started again.
+[[nodiscard]] bool can_go_away(const Failure& failure);
 
 // "SIGKILL"
 [[nodiscard]] std::string signal_name(int signal);

@@ -128,7 +128,7 @@ Heartbeat::Heartbeat(Heartbeat&& other) noexcept = default;
 Heartbeat& Heartbeat::operator=(Heartbeat&& other) noexcept = default;
 Heartbeat::~Heartbeat() = default;
 
-void Heartbeat::set(std::string_view phase, std::uint64_t update) noexcept {
+void Heartbeat::set(std::string_view phase, std::uint64_t update) {
   PhaseText text{};
   std::copy_n(phase.begin(), std::min(phase.size(), kPhaseLength), text.begin());
   const auto words = std::bit_cast<std::array<std::uint64_t, 4>>(text);
@@ -142,10 +142,23 @@ void Heartbeat::set(std::string_view phase, std::uint64_t update) noexcept {
   line.update.store(update, std::memory_order_relaxed);
   line.nanoseconds.store(monotonic_nanoseconds(), std::memory_order_relaxed);
   line.sequence.store(sequence + 2, std::memory_order_release);
+  if (observer_) {
+    observer_(phase, update);
+  }
 }
 
-void Heartbeat::set_phase(std::string_view phase) noexcept {
+void Heartbeat::set_phase(std::string_view phase) {
   set(phase, page_->slot().beat.update.load(std::memory_order_relaxed));
+}
+
+void Heartbeat::touch() noexcept {
+  page_->slot().beat.nanoseconds.store(monotonic_nanoseconds(), std::memory_order_relaxed);
+}
+
+CollectiveProgress& Heartbeat::collective() const { return page_->slot().collective; }
+
+void Heartbeat::set_loader_bytes(std::int64_t bytes) noexcept {
+  page_->slot().beat.loader_bytes.store(bytes, std::memory_order_relaxed);
 }
 
 Beat Heartbeat::beat() const { return read_beat(page_->slot().beat); }

@@ -2,25 +2,34 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <system_error>
 
 #include "launch/failure_report.h"
+#include "launch/hang_watch.h"
+#include "launch/memory_watch.h"
 #include "launch/rank_output.h"
 #include "launch/rank_process.h"
 #include "launch/shared_page.h"
 #include "launch/supervisor.h"
 #include "temper/core/error.h"
 #include "temper/core/file.h"
+#include "temper/core/units.h"
 #include "temper/dist/store.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/flight_recorder.h"
+#include "temper/launch/peer_watch.h"
 
 namespace temper {
 namespace {
@@ -28,7 +37,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kAddress = "127.0.0.1";
-constexpr std::array kHandledSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
+constexpr std::array kHandledSignals = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGQUIT};
 
 // From here on signals wait for the supervisor. Threads that start later inherit the mask.
 FileDescriptor take_signals() {
@@ -69,6 +78,7 @@ Store host_store(int world_size) {
 struct Attempt {
   int number = 1;
   fs::path directory;
+  int restarts = 0;  // before it, by this launcher
 };
 
 // Logs are never overwritten; the report of an earlier attempt moves to its logs.
@@ -106,9 +116,8 @@ bool is_foreign(const std::string& name) {
   return false;
 }
 
-std::vector<std::string> rank_environment(const LauncherOptions& options, int rank,
-                                          const Store& store, int page,
-                                          const fs::path& log_directory) {
+std::vector<std::string> rank_environment(const LauncherOptions& options, const Attempt& attempt,
+                                          int rank, const Store& store, int page) {
   EnvironmentVariables variables = environment_variables();
   std::erase_if(variables, [](const auto& entry) { return is_foreign(entry.first); });
   for (const auto& [name, value] : options.environment) {
@@ -124,12 +133,13 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, int ra
   variables["TEMPER_LAUNCHER"] = "spawn";
   variables["TEMPER_LAUNCHER_PID"] = std::to_string(::getpid());
   variables["TEMPER_RUN_DIR"] = options.run_directory.string();
+  variables["TEMPER_RESTART_COUNT"] = std::to_string(attempt.restarts);
   variables["TEMPER_CONSOLE"] = ::isatty(STDOUT_FILENO) == 1 ? "terminal" : "plain";
   variables[kPageVariable] = std::to_string(page);
   if (options.threads_per_process > 0) {
     variables["OMP_NUM_THREADS"] = std::to_string(options.threads_per_process);
   }
-  variables.merge(flight_recorder_variables(log_directory, variables));
+  variables.merge(flight_recorder_variables(attempt.directory, variables));
   std::vector<std::string> result;
   for (const auto& [name, value] : variables) {
     result.push_back(concat(name, "=", value));
@@ -148,6 +158,9 @@ void report(const Verdict& verdict, const ReportPlace& place, Console& console) 
     return;
   }
   std::string text = failure_text(verdict, place);
+  for (const fs::path& dump : flight_recorder_dumps(place.log_directory)) {
+    text += concat("NCCL's last collectives: ", dump.string(), "\n");
+  }
   if (!place.run_directory.empty()) {
     try {
       write_file_atomically(place.run_directory / "failure.json", failure_json(verdict, place));
@@ -158,18 +171,156 @@ void report(const Verdict& verdict, const ReportPlace& place, Console& console) 
   console.error().write(text);
 }
 
+// Living or dead, but not waited for.
+std::vector<pid_t> children() {
+  std::vector<pid_t> result;
+  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
+    pid_t pid = 0;
+    const std::string name = entry.path().filename().string();
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc() &&
+        parent_of(pid) == ::getpid()) {
+      result.push_back(pid);
+    }
+  }
+  return result;
+}
+
+// What the ranks themselves have started and left behind has become the launcher's.
+void end_left_behind() {
+  constexpr int kMostRounds = 100;  // each may bring up children of the ended ones
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::vector<pid_t> left = children();
+    if (left.empty()) {
+      return;
+    }
+    for (const pid_t child : left) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+  }
+}
+
+void lay_blame_for_kills(std::vector<RankEnd>& ends, const MemoryState& before) {
+  for (RankEnd& end : ends) {
+    if (end.signal == SIGKILL && !end.ended_by_launcher && !end.reported) {
+      KillVerdict verdict = judge_kill(before, read_memory_state());
+      end.out_of_memory = verdict.out_of_memory;
+      end.kill_verdict = std::move(verdict.text);
+    }
+  }
+}
+
+struct Outcome {
+  Verdict verdict{};
+  bool stopped = false;  // by a signal to the launcher
+};
+
+Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int signals,
+                    Console& console) {
+  const MemoryState memory = read_memory_state();
+  Store store = host_store(options.processes);
+  SharedPage page(options.processes);
+  Supervisor supervisor(
+      {.host = host_name(),
+       .grace = options.grace,
+       .peer_grace = options.peer_grace,
+       .hang_timeout = options.hang_timeout,
+       .log_directory = attempt.directory,
+       .announce_failure = [&](const std::string& line) { announce_peer_failure(store, line); }},
+      signals, page, console);
+  for (int rank = 0; rank < options.processes; ++rank) {
+    supervisor.add(start_rank(
+        {.arguments = options.command,
+         .environment = rank_environment(options, attempt, rank, store, page.descriptor()),
+         .inherited_descriptor = page.descriptor()}));
+  }
+  std::vector<RankEnd> ends = supervisor.run();
+  end_left_behind();
+  lay_blame_for_kills(ends, memory);
+  return {.verdict = judge(ends, supervisor.stop()), .stopped = supervisor.stop().signal != 0};
+}
+
+// Returns early, and false, when a signal asks to stop.
+bool wait_before_restart(std::chrono::milliseconds time, int signals) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (true) {
+    const auto rest =
+        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
+    pollfd entry{signals, POLLIN, 0};
+    const int ready = ::poll(&entry, 1, std::max(0, static_cast<int>(rest.count())));
+    if (ready == 0) {
+      return true;
+    }
+    signalfd_siginfo info{};
+    if (ready > 0 && ::read(signals, &info, sizeof info) == sizeof info &&
+        info.ssi_signo != SIGUSR2 && info.ssi_signo != SIGQUIT) {
+      return false;
+    }
+  }
+}
+
+// Decides whether another attempt makes sense, says so, and waits for its time.
+class Restarts {
+ public:
+  Restarts(const LauncherOptions& options, Console& console)
+      : options_(options), console_(console), wait_(options.first_restart_wait) {}
+
+  [[nodiscard]] int count() const { return count_; }
+
+  bool next(const Outcome& outcome, int signals) {
+    if (outcome.stopped || !outcome.verdict.cause || options_.max_restarts == 0) {
+      return false;
+    }
+    const Failure& cause = *outcome.verdict.cause;
+    const auto update = static_cast<std::int64_t>(cause.end.beat.update);
+    if (const std::string reason = reason_against(cause, update); !reason.empty()) {
+      console_.note(concat("launcher: no restart: ", reason));
+      return false;
+    }
+    last_update_ = update;
+    ++count_;
+    console_.note(concat("launcher: restart ", count_, " of ", options_.max_restarts, " in ",
+                         to_text(wait_), ", from the last valid checkpoint"));
+    const bool go_on = wait_before_restart(wait_, signals);
+    constexpr std::chrono::minutes kLongestWait{5};
+    wait_ = std::min<std::chrono::milliseconds>(2 * wait_, kLongestWait);
+    return go_on;
+  }
+
+ private:
+  [[nodiscard]] std::string reason_against(const Failure& cause, std::int64_t update) const {
+    if (!can_go_away(cause)) {
+      return concat("a failure of the category ", category_name(cause.category),
+                    " would come again");
+    }
+    if (count_ == options_.max_restarts) {
+      return concat("--max-restarts ", options_.max_restarts, " is used up");
+    }
+    if (last_update_ == update) {
+      return concat("it failed twice at update ", update);
+    }
+    return "";
+  }
+
+  const LauncherOptions& options_;
+  Console& console_;
+  std::chrono::milliseconds wait_;
+  std::int64_t last_update_ = -1;
+  int count_ = 0;
+};
+
 }  // namespace
 
 void check_launcher_options(const LauncherOptions& options) {
   if (options.processes < 1) {
     throw ConfigError(concat("--nproc ", options.processes, ": expected at least 1"));
   }
-  if (options.max_restarts != 0) {
-    throw ConfigError(concat("--max-restarts ", options.max_restarts,
-                             ": restarts come later; only 0 is possible now"));
+  if (options.max_restarts < 0) {
+    throw ConfigError(
+        concat("--max-restarts ", options.max_restarts, ": expected 0 or a larger number"));
   }
-  if (options.hang_timeout) {
-    throw ConfigError("--hang-timeout: the detection of hangs comes later; leave the option out");
+  if (options.hang_timeout && options.hang_timeout->count() <= 0) {
+    throw ConfigError("--hang-timeout: expected a time above 0, such as 5min");
   }
   require(!options.command.empty(), "a launcher needs a command");
 }
@@ -177,32 +328,28 @@ void check_launcher_options(const LauncherOptions& options) {
 int run_launcher(const LauncherOptions& options) {
   check_launcher_options(options);
   const FileDescriptor signals = take_signals();
-  const Attempt attempt = make_attempt(options.run_directory);
-  const Store store = host_store(options.processes);
-  SharedPage page(options.processes);
-  Console console;
-  Supervisor supervisor({.grace = options.grace,
-                         .peer_grace = options.peer_grace,
-                         .log_directory = attempt.directory},
-                        signals.get(), page, console);
-  for (int rank = 0; rank < options.processes; ++rank) {
-    supervisor.add(start_rank({.arguments = options.command,
-                               .environment = rank_environment(
-                                   options, rank, store, page.descriptor(), attempt.directory),
-                               .inherited_descriptor = page.descriptor()}));
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
+    throw_errno("cannot adopt what ranks leave behind");
   }
-  const std::vector<RankEnd> ends = supervisor.run();
-  const Verdict verdict = judge(ends, supervisor.stop());
-  report(verdict,
-         {.host = host_name(),
-          .attempt = attempt.number,
-          .run_directory = options.run_directory,
-          .log_directory = attempt.directory},
-         console);
-  constexpr int kConsoleWait = 2000;
-  console.output().finish(kConsoleWait);
-  console.error().finish(kConsoleWait);
-  return verdict.status;
+  Console console;
+  Restarts restarts(options, console);
+  while (true) {
+    Attempt attempt = make_attempt(options.run_directory);
+    attempt.restarts = restarts.count();
+    const Outcome outcome = run_attempt(options, attempt, signals.get(), console);
+    report(outcome.verdict,
+           {.host = host_name(),
+            .attempt = attempt.number,
+            .run_directory = options.run_directory,
+            .log_directory = attempt.directory},
+           console);
+    if (!restarts.next(outcome, signals.get())) {
+      constexpr int kConsoleWait = 2000;
+      console.output().finish(kConsoleWait);
+      console.error().finish(kConsoleWait);
+      return outcome.verdict.status;
+    }
+  }
 }
 
 }  // namespace temper

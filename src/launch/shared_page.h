@@ -1,6 +1,7 @@
 #pragma once
-// The memory that launcher and ranks share: per rank its beat and the reason of its failure. The
-// launcher reads it when a rank has died, so nothing in it may need the rank's help.
+// The memory that launcher and ranks share: per rank its beat, its last collective and the reason
+// of its failure. The launcher reads it when a rank has died, so nothing in it may need the rank's
+// help.
 
 #include <array>
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "temper/dist/collective_progress.h"
 #include "temper/launch/heartbeat.h"
 #include "temper/launch/worker.h"
 
@@ -23,6 +25,7 @@ struct alignas(64) BeatLine {
   std::atomic<std::int64_t> nanoseconds;
   std::atomic<std::uint64_t> update;
   std::array<std::atomic<std::uint64_t>, 4> phase;
+  std::atomic<std::int64_t> loader_bytes;  // the loader may hold, see Heartbeat
 };
 static_assert(sizeof(BeatLine) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
@@ -32,11 +35,13 @@ struct FailureSlot {
   std::uint32_t category;
   std::int64_t nanoseconds;
   std::uint32_t length;
-  std::array<char, 8192 - 64 - 24> message;
+  std::uint32_t finished;  // 1: the rank has done its part and says so before it ends
+  std::array<char, 8192 - 64 - 128 - 28> message;
 };
 
 struct RankSlot {
   BeatLine beat;
+  CollectiveProgress collective;
   FailureSlot failure;
 };
 static_assert(sizeof(RankSlot) == 8192);

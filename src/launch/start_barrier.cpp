@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/core/units.h"
+#include "temper/launch/peer_watch.h"
 
 namespace temper {
 namespace {
@@ -37,30 +39,36 @@ std::string own_host() {
 
 }  // namespace
 
-void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
-                   milliseconds warn_after) {
+bool start_barrier(Store& store, int rank, int world_size, const StartBarrierOptions& options) {
   store.set(rank_key(rank), own_host());
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(world_size));
   for (int peer = 0; peer < world_size; ++peer) {
     keys.push_back(rank_key(peer));
   }
-  const Clock::time_point end = Clock::now() + timeout;
-  if (store.wait(keys, std::min(timeout, warn_after))) {
-    return;
-  }
-  if (timeout > warn_after) {
-    if (rank == 0) {
+  constexpr milliseconds kSlice{200};
+  const Clock::time_point start = Clock::now();
+  bool warned = rank != 0;
+  while (!store.wait(keys, std::min(kSlice, options.timeout))) {
+    const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
+    if (options.stop_requested && options.stop_requested()) {
+      return false;
+    }
+    if (const auto line = peer_failure(store, milliseconds(1))) {
+      throw PeerFailure(concat("stopped, because ", *line));
+    }
+    if (waited >= options.timeout) {
+      throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",
+                                      to_text(options.timeout), " (seen from rank ", rank, " on ",
+                                      own_host(),
+                                      "); look for the first error of the missing ones"));
+    }
+    if (!warned && waited >= options.warn_after) {
+      warned = true;
       log_warning("still waiting for ", missing_ranks(store, world_size), " to start");
     }
-    const auto rest = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-    if (store.wait(keys, std::max(rest, milliseconds(1)))) {
-      return;
-    }
   }
-  throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",
-                                  to_text(timeout), " (seen from rank ", rank, " on ", own_host(),
-                                  "); look for the first error of the missing ones"));
+  return true;
 }
 
 }  // namespace temper

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -20,6 +21,9 @@ namespace {
 
 constexpr std::size_t kLastLines = 30;
 constexpr int kReadsInARow = 16;  // per stream, so that a chatty rank does not hide the others
+// Threads that write their stacks have finished when nothing comes any more, or at last.
+constexpr std::chrono::milliseconds kStackQuiet{300};
+constexpr std::chrono::seconds kStackTime{5};
 
 // False when nothing is there now.
 bool read_some(FileDescriptor& descriptor, LineSplitter& lines) {
@@ -78,6 +82,8 @@ struct Supervisor::Rank {
   FileDescriptor log;
   std::deque<std::string> last_lines;
   std::uint64_t signals_sent = 0;  // bit n: signal n
+  bool shows_stacks = false;       // its lines are for the log alone
+  std::string hang{};              // why it is blamed for a hang
   bool ended = false;
   RankEnd end;
 };
@@ -99,6 +105,8 @@ void Supervisor::add(RankProcess process) {
   Rank& rank = *ranks_.back();
   rank.end.rank = static_cast<int>(ranks_.size()) - 1;
   rank.end.pid = rank.process.pid;
+  // So that one that never comes to its first beat can be found, too.
+  page_.slot(rank.end.rank).beat.nanoseconds.store(monotonic_nanoseconds());
   const auto splitter = [this, &rank](ConsoleStream& stream) {
     return std::make_unique<LineSplitter>(
         [this, &rank, &stream](std::string_view text, LineEnd end) {
@@ -124,6 +132,7 @@ std::vector<RankEnd> Supervisor::run() {
         reap(*rank);
       }
     }
+    watch_for_hang();
     kill_if_due();
     console_.output().flush();
     console_.error().flush();
@@ -160,10 +169,17 @@ void Supervisor::wait_for_events() {
 }
 
 int Supervisor::poll_timeout() const {
-  if (!kill_time_) {
+  std::optional<Clock::time_point> next = kill_time_;
+  const auto consider = [&](Clock::time_point time) { next = next ? std::min(*next, time) : time; };
+  if (stacks_end_) {
+    consider(*stacks_end_);
+  } else if (options_.hang_timeout && laggard_ == nullptr && !kill_time_) {
+    consider(next_look_);
+  }
+  if (!next) {
     return -1;
   }
-  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*kill_time_ - Clock::now());
+  const auto rest = std::chrono::ceil<std::chrono::milliseconds>(*next - Clock::now());
   return static_cast<int>(std::clamp<std::int64_t>(rest.count(), 0, 60'000));
 }
 
@@ -175,7 +191,23 @@ void Supervisor::read_signals() {
 }
 
 void Supervisor::handle_signal(int received) {
-  const int signal = received == SIGHUP ? SIGTERM : received;
+  switch (received) {
+    case SIGUSR2:
+      console_.note("launcher: SIGUSR2: the ranks save and go on");
+      break;
+    case SIGQUIT:
+      console_.note("launcher: SIGQUIT: the ranks write the stacks of their threads");
+      break;
+    default:
+      ask_to_stop(received == SIGHUP ? SIGTERM : received);
+      return;
+  }
+  for (const auto& rank : ranks_) {
+    send(*rank, received);
+  }
+}
+
+void Supervisor::ask_to_stop(int signal) {
   interrupts_ += signal == SIGINT ? 1 : 0;
   if (signal == SIGINT && interrupts_ == 2) {
     console_.note("launcher: second Ctrl-C: all ranks are stopped at once, nothing is saved");
@@ -203,7 +235,11 @@ void Supervisor::read_output(Rank& rank) {
 void Supervisor::show_line(Rank& rank, ConsoleStream& stream, std::string_view text, LineEnd end) {
   const bool progress = is_progress(text, end);
   if (!progress) {
-    rank.last_lines.emplace_back(text);
+    if (rank.shows_stacks) {
+      stacks_end_ = std::min(stacks_limit_, Clock::now() + kStackQuiet);
+    } else {
+      rank.last_lines.emplace_back(text);
+    }
     if (rank.last_lines.size() > kLastLines) {
       rank.last_lines.pop_front();
     }
@@ -214,10 +250,13 @@ void Supervisor::show_line(Rank& rank, ConsoleStream& stream, std::string_view t
       rank.log.reset();
     }
   }
+  if (rank.shows_stacks && rank.log.is_open()) {
+    return;
+  }
   if (rank.end.rank == 0) {
     console_.show(stream, text, end);
   } else if (!progress && is_warning_or_error(text)) {
-    console_.note(concat("[rank ", rank.end.rank, "] ", text));
+    console_.note(concat("[", options_.host, ":", rank.end.rank, "] ", text));
   }
 }
 
@@ -230,7 +269,10 @@ void Supervisor::reap(Rank& rank) {
   rank.end.nanoseconds = monotonic_nanoseconds();
   // The unreaped rank still holds its group's number, so this reaches its own children alone.
   ::kill(-rank.process.pid, SIGKILL);
-  ::waitid(P_PIDFD, process, &info, WEXITED);
+  rusage usage{};
+  ::wait4(rank.process.pid, nullptr, 0, &usage);
+  constexpr std::int64_t kKibi = 1024;
+  rank.end.peak_memory = usage.ru_maxrss * kKibi;
   rank.ended = true;
   (info.si_code == CLD_EXITED ? rank.end.exit_code : rank.end.signal) = info.si_status;
   read_end(rank);
@@ -252,16 +294,29 @@ void Supervisor::read_end(Rank& rank) {
   rank.output->finish();
   rank.error->finish();
   RankSlot& slot = page_.slot(rank.end.rank);
-  rank.end.beat = read_beat(slot.beat);
-  read_report(slot.failure, rank.end);
+  if (rank.hang.empty()) {
+    rank.end.beat = read_beat(slot.beat);
+    read_report(slot.failure, rank.end);
+  } else {
+    rank.end.reported = FailureCategory::kHang;
+    rank.end.message = rank.hang;
+    rank.end.nanoseconds = rank.end.beat.nanoseconds;
+  }
+  rank.end.loader_bytes = slot.beat.loader_bytes.load();
+  const bool good =
+      rank.end.signal == 0 && is_good_status(rank.end.exit_code) && !rank.end.reported;
+  rank.end.left_early = good && slot.failure.finished == 0;
   rank.end.last_lines.assign(rank.last_lines.begin(), rank.last_lines.end());
   rank.end.ended_by_launcher = rank.end.signal != 0 && !rank.end.reported &&
                                ((rank.signals_sent >> rank.end.signal) & 1U) != 0;
 }
 
 void Supervisor::after_end(const RankEnd& end) {
-  const bool good = end.signal == 0 && is_good_status(end.exit_code) && !end.reported;
-  if (good || tearing_down_) {
+  if (end.signal == 0 && is_good_status(end.exit_code) && !end.reported && !end.left_early) {
+    return;
+  }
+  announce(end);
+  if (tearing_down_) {
     return;
   }
   tearing_down_ = true;
@@ -277,6 +332,74 @@ void Supervisor::after_end(const RankEnd& end) {
                        to_text(options_.peer_grace), " by SIGKILL"));
   send_all(SIGTERM);
   kill_after(options_.peer_grace);
+}
+
+void Supervisor::announce(const RankEnd& end) {
+  const Failure failure = make_failure(end);
+  const bool cause = !end.ended_by_launcher && failure.category != FailureCategory::kLostPeer;
+  if (cause && !announced_ && options_.announce_failure) {
+    announced_ = true;
+    options_.announce_failure(failure_line(failure, options_.host));
+  }
+}
+
+std::vector<RankActivity> Supervisor::activities() const {
+  std::vector<RankActivity> result;
+  for (const auto& rank : ranks_) {
+    if (!rank->ended) {
+      RankSlot& slot = page_.slot(rank->end.rank);
+      result.push_back({.rank = rank->end.rank,
+                        .beat = read_beat(slot.beat),
+                        .collective = slot.collective.read(),
+                        .state = process_state(rank->process.pid)});
+    }
+  }
+  return result;
+}
+
+void Supervisor::watch_for_hang() {
+  if (stacks_end_) {
+    if (Clock::now() >= *stacks_end_) {
+      end_hang();
+    }
+    return;
+  }
+  // Ranks that are asked to stop have a time of their own; one rank is blamed, once.
+  if (!options_.hang_timeout || laggard_ != nullptr || kill_time_ || Clock::now() < next_look_) {
+    return;
+  }
+  constexpr std::chrono::milliseconds kOften{20};
+  constexpr std::chrono::milliseconds kRarely{1000};
+  next_look_ = Clock::now() + std::clamp(*options_.hang_timeout / 10, kOften, kRarely);
+  if (const auto hang = find_hang(activities(), monotonic_nanoseconds(), *options_.hang_timeout)) {
+    begin_hang(*hang);
+  }
+}
+
+// All show where they are: the laggard what keeps it, the others what they wait for.
+void Supervisor::begin_hang(const Hang& hang) {
+  laggard_ = ranks_[static_cast<std::size_t>(hang.rank)].get();
+  laggard_->hang = hang.text;
+  laggard_->end.beat = read_beat(page_.slot(hang.rank).beat);
+  console_.note(concat("launcher: rank ", hang.rank, " hangs: ", hang.text,
+                       options_.log_directory.empty() ? "" : "; all stacks go to the ranks' logs"));
+  for (const auto& rank : ranks_) {
+    rank->shows_stacks = true;
+    send(*rank, SIGQUIT);
+  }
+  if (hang.stopped) {
+    send(*laggard_, SIGCONT);
+  }
+  stacks_limit_ = Clock::now() + kStackTime;
+  stacks_end_ = stacks_limit_;
+}
+
+void Supervisor::end_hang() {
+  stacks_end_.reset();
+  for (const auto& rank : ranks_) {
+    rank->shows_stacks = false;
+  }
+  send(*laggard_, SIGKILL);
 }
 
 void Supervisor::send(Rank& rank, int signal) {

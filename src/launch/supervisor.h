@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "launch/failure_report.h"
+#include "launch/hang_watch.h"
 #include "launch/rank_output.h"
 #include "launch/rank_process.h"
 #include "launch/shared_page.h"
@@ -21,9 +23,14 @@ struct pollfd;
 namespace temper {
 
 struct SupervisorOptions {
+  std::string host{};
   std::chrono::milliseconds grace{};
   std::chrono::milliseconds peer_grace{};
-  std::filesystem::path log_directory{};  // empty: no logs
+  std::optional<std::chrono::milliseconds> hang_timeout{};  // none: hangs are not looked for
+  std::filesystem::path log_directory{};                    // empty: no logs
+  // Called once, with the line of the report, when a rank has failed by a cause of its own and the
+  // others have not been stopped yet.
+  std::function<void(const std::string& line)> announce_failure{};
 };
 
 class Supervisor {
@@ -48,11 +55,17 @@ class Supervisor {
   void wait_for_events();
   void read_signals();
   void handle_signal(int signal);
+  void ask_to_stop(int signal);
   void read_output(Rank& rank);
   void show_line(Rank& rank, ConsoleStream& stream, std::string_view text, LineEnd end);
   void reap(Rank& rank);
   void read_end(Rank& rank);
   void after_end(const RankEnd& end);
+  void announce(const RankEnd& end);
+  void watch_for_hang();
+  void begin_hang(const Hang& hang);
+  void end_hang();
+  [[nodiscard]] std::vector<RankActivity> activities() const;
   void send(Rank& rank, int signal);
   void send_all(int signal);
   void kill_after(std::chrono::milliseconds grace);
@@ -68,7 +81,13 @@ class Supervisor {
   StopState stop_;
   bool tearing_down_ = false;
   int interrupts_ = 0;
+  bool announced_ = false;
   std::optional<Clock::time_point> kill_time_;
+  // The rank that is blamed for a hang, while its stacks are written and until it has ended.
+  Rank* laggard_ = nullptr;
+  std::optional<Clock::time_point> stacks_end_;
+  Clock::time_point stacks_limit_;
+  Clock::time_point next_look_ = Clock::now();
 };
 
 }  // namespace temper

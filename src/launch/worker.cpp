@@ -15,6 +15,7 @@
 #include <ctime>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -33,6 +34,7 @@ constexpr int kExitTerminated = 143;
 // A handler reaches nothing but globals.
 std::atomic<int> stop_signal{0};
 std::atomic<int> interrupts{0};
+std::atomic<std::int64_t> saves{0};
 std::atomic<bool> second_interrupt_exits{false};
 static_assert(std::atomic<int>::is_always_lock_free);
 
@@ -43,6 +45,8 @@ extern "C" void temper_note_stop_signal(int number) {
     ::_exit(kExitInterrupted);
   }
 }
+
+extern "C" void temper_note_save_signal(int) { saves.fetch_add(1); }
 
 void set_action(int number, void (*handler)(int)) {
   struct sigaction action {};
@@ -84,6 +88,8 @@ WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
   for (const int number : kStopSignals) {
     set_action(number, temper_note_stop_signal);
   }
+  saves.store(0);
+  set_action(SIGUSR2, temper_note_save_signal);
   set_action(SIGPIPE, SIG_IGN);
 }
 
@@ -100,10 +106,14 @@ StopRequest WorkerSignals::stop_requested() const noexcept {
   }
 }
 
+std::int64_t WorkerSignals::saves_requested() const noexcept {
+  return saves.load(std::memory_order_relaxed);
+}
+
 class ParentWatchdog::Thread {
  public:
   Thread(pid_t parent, std::chrono::milliseconds grace)
-      : thread_([this, parent, grace] { watch(parent, grace); }) {}
+      : grace_(grace), thread_([this, parent] { watch(parent); }) {}
   ~Thread() {
     {
       const std::lock_guard lock(mutex_);
@@ -115,22 +125,34 @@ class ParentWatchdog::Thread {
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
 
+  void set_grace(std::chrono::milliseconds grace) {
+    const std::lock_guard lock(mutex_);
+    grace_ = grace;
+  }
+
  private:
-  void watch(pid_t parent, std::chrono::milliseconds grace) {
+  void watch(pid_t parent) {
+    using Clock = std::chrono::steady_clock;
+    constexpr std::chrono::milliseconds kInterval{200};
+    constexpr std::chrono::milliseconds kShortest{1};
     std::unique_lock lock(mutex_);
-    while (::getppid() == parent) {
-      if (wake_.wait_for(lock, std::chrono::milliseconds(200), [this] { return stopping_; })) {
+    std::optional<Clock::time_point> lost;
+    while (!lost || Clock::now() - *lost < grace_) {
+      if (!lost && ::getppid() != parent) {
+        lost = Clock::now();
+      }
+      if (wake_.wait_for(lock, std::clamp(grace_, kShortest, kInterval),
+                         [this] { return stopping_; })) {
         return;
       }
     }
-    if (!wake_.wait_for(lock, grace, [this] { return stopping_; })) {
-      ::_exit(kExitTerminated);
-    }
+    ::_exit(kExitTerminated);
   }
 
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
+  std::chrono::milliseconds grace_;
   std::thread thread_;
 };
 
@@ -146,16 +168,19 @@ ParentWatchdog::ParentWatchdog(std::chrono::milliseconds grace) {
       parent = expected;
     }
   }
-  // Signals are for the threads that can handle them.
+  // Signals are for the threads that can handle them; each can show its stack.
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);
+  ::sigdelset(&all, SIGQUIT);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::make_unique<Thread>(parent, grace);
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 ParentWatchdog::~ParentWatchdog() = default;
+
+void ParentWatchdog::set_grace(std::chrono::milliseconds grace) { thread_->set_grace(grace); }
 
 void line_buffer_output() { std::setvbuf(stdout, nullptr, _IOLBF, 0); }
 
@@ -165,10 +190,16 @@ std::string_view category_name(FailureCategory category) {
       return "configuration";
     case FailureCategory::kData:
       return "data";
+    case FailureCategory::kMemory:
+      return "out of memory";
+    case FailureCategory::kSystem:
+      return "system error";
     case FailureCategory::kException:
       return "exception";
     case FailureCategory::kLostPeer:
       return "lost peer";
+    case FailureCategory::kHang:
+      return "hang";
     case FailureCategory::kCrashSignal:
       return "crash signal";
     case FailureCategory::kKilledFromOutside:
@@ -177,6 +208,10 @@ std::string_view category_name(FailureCategory category) {
       break;
   }
   return "exit";
+}
+
+void report_finished(const Heartbeat& heartbeat) noexcept {
+  heartbeat.page().slot().failure.finished = 1;
 }
 
 void report_failure(const Heartbeat& heartbeat, FailureCategory category,

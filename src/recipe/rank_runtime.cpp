@@ -12,12 +12,34 @@
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
+#include "temper/launch/stack_dump.h"
 #include "temper/launch/start_barrier.h"
 
 namespace temper {
 namespace {
 
 constexpr std::chrono::seconds kParentGrace{60};
+constexpr std::chrono::seconds kEarlyParentGrace{1};  // nothing to save yet
+// A request to stop while the ranks wait for each other: there is nothing to save yet, and what an
+// earlier run has saved stands.
+class StoppedAtStart : public std::runtime_error {
+ public:
+  explicit StoppedAtStart(StopRequest request)
+      : std::runtime_error("stopped before the start"), request_(request) {}
+  [[nodiscard]] int status() const {
+    switch (request_) {
+      case StopRequest::kInterrupt:
+        return 130;
+      case StopRequest::kCheckpoint:
+        return 75;
+      default:
+        return 143;
+    }
+  }
+
+ private:
+  StopRequest request_;
+};
 
 SecondInterrupt second_interrupt(const RankEnvironment& environment) {
   return environment.launcher == LauncherKind::kNone ? SecondInterrupt::kExit
@@ -63,11 +85,12 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
       timeout_(config.distributed.timeout),
       cpus_(environment, config, cpus) {
   if (environment_.launcher != LauncherKind::kNone) {
-    watchdog_.emplace(kParentGrace);
+    watchdog_.emplace(kEarlyParentGrace);
     line_buffer_output();
   }
   configure_log(parse_log_level(config.logging.level),
                 environment_.world_size > 1 ? concat("rank ", environment_.rank) : "");
+  answer_stack_requests();
   heartbeat_.set("start", 0);
   choose_device(config);
   cpus_.join(placement_.device.is_cuda());
@@ -137,7 +160,8 @@ void RankRuntime::connect() {
                             .timeout = timeout_,
                             .listening_descriptor = std::nullopt});
     }
-    start_barrier(*store_, env.rank, env.world_size, timeout_);
+    meet();
+    watch_peers();
   }
   show_places();
   communicator_ =
@@ -146,9 +170,13 @@ void RankRuntime::connect() {
                                   .backend = backend_,
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
-                                  .address = own_address(env.master_address)});
+                                  .address = own_address(env.master_address),
+                                  .progress = &heartbeat_.collective()});
   cpus_.choose(*communicator_);
   at::set_num_threads(cpus_.threads().compute);
+  if (watchdog_) {
+    watchdog_->set_grace(kParentGrace);
+  }
 }
 
 void RankRuntime::show_places() {
@@ -166,6 +194,37 @@ void RankRuntime::show_places() {
   }
 }
 
+// Who waits here is not to blame if the others do not come.
+void RankRuntime::meet() {
+  heartbeat_.collective().begin("meeting", "", environment_.world_size, "start of the ranks");
+  const bool met = start_barrier(*store_, environment_.rank, environment_.world_size,
+                                 {.timeout = timeout_, .stop_requested = [this] {
+                                    return signals_.stop_requested() != StopRequest::kNone;
+                                  }});
+  heartbeat_.collective().end_all();
+  if (!met) {
+    throw StoppedAtStart(signals_.stop_requested());
+  }
+}
+
+// Our launcher does it from outside.
+void RankRuntime::watch_peers() {
+  const RankEnvironment& env = environment_;
+  if (env.launcher == LauncherKind::kSpawn) {
+    return;
+  }
+  constexpr std::chrono::hours kNever{24 * 365};
+  peers_.emplace(PeerWatchOptions{.address = store_->address(),
+                                  .port = store_->port(),
+                                  .rank = env.rank,
+                                  .world_size = env.world_size,
+                                  .hosts_store = !env.store_is_hosted && env.rank == 0,
+                                  .host = host_name(),
+                                  .hang_timeout = env.hang_timeout.value_or(kNever),
+                                  .peer_grace = env.peer_grace},
+                 heartbeat_);
+}
+
 std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
   if (environment_.world_size == 1) {
     return nullptr;
@@ -177,42 +236,64 @@ std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
   return reduction;
 }
 
+namespace {
+
+// A broken connection is a consequence; who has failed tells the others, or their launcher does.
+std::string lost_peer_text(RankRuntime& runtime, const LostPeerError& error) {
+  constexpr std::chrono::seconds kNewsTime{2};
+  const auto line =
+      runtime.store() == nullptr ? std::nullopt : peer_failure(*runtime.store(), kNewsTime);
+  return line ? concat("stopped, because ", *line) : error.what();
+}
+
+}  // namespace
+
 int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
   Heartbeat& heartbeat = runtime.heartbeat();
-  const auto fail_with = [&](FailureCategory category, const std::string& error, int status) {
+  const auto fail = [&](FailureCategory category, const std::string& error, int status) {
     const RankEnvironment& environment = runtime.environment();
-    if (environment.launcher == LauncherKind::kSpawn) {
-      log_error(error);  // the launcher adds where and when
-    } else {
-      const Beat beat = heartbeat.beat();
-      log_error("rank ", environment.rank, " (pid ", ::getpid(), ", host ", host_name(),
-                ") failed: ", error, " in phase ", beat.phase, " at update ", beat.update);
+    const Beat beat = heartbeat.beat();
+    const std::string line =
+        concat("rank ", environment.rank, " (pid ", ::getpid(), ", host ", host_name(),
+               ") failed: ", error, " in phase ", beat.phase, " at update ", beat.update);
+    // Our launcher adds where and when by itself.
+    log_error(environment.launcher == LauncherKind::kSpawn ? error : line);
+    if (category != FailureCategory::kLostPeer && runtime.store() != nullptr) {
+      announce_peer_failure(*runtime.store(), line);
     }
     report_failure(heartbeat, category, error);
     return status;
   };
-  const auto fail = [&](FailureCategory category, const std::exception& error, int status) {
-    return fail_with(category, error.what(), status);
-  };
   try {
-    return work();
+    const int status = work();
+    report_finished(heartbeat);
+    return status;
+  } catch (const StoppedAtStart& stop) {
+    report_finished(heartbeat);
+    return stop.status();
+  } catch (const PeerFailure& error) {
+    return fail(FailureCategory::kLostPeer, error.what(), 1);
   } catch (const ConfigError& error) {
-    return fail(FailureCategory::kConfig, error, 2);
+    return fail(FailureCategory::kConfig, error.what(), 2);
   } catch (const DataError& error) {
-    return fail(FailureCategory::kData, error, 1);
+    return fail(FailureCategory::kData, error.what(), 1);
   } catch (const AgreedError& error) {
     if (runtime.is_main_rank()) {
-      return fail(FailureCategory::kException, error, 1);
+      return fail(FailureCategory::kException, error.what(), 1);
     }
     report_failure(heartbeat, FailureCategory::kLostPeer, "stopped together with rank 0");
     return 1;
   } catch (const c10::OutOfMemoryError& error) {
-    return fail_with(FailureCategory::kException,
-                     runtime.exhaustion_text(error.what_without_backtrace()), 1);
+    return fail(FailureCategory::kMemory, runtime.exhaustion_text(error.what_without_backtrace()),
+                1);
   } catch (const LostPeerError& error) {
-    return fail(FailureCategory::kLostPeer, error, 1);
+    return fail(FailureCategory::kLostPeer, lost_peer_text(runtime, error), 1);
+  } catch (const std::bad_alloc&) {
+    return fail(FailureCategory::kMemory, "out of memory on the host", 1);
+  } catch (const SystemError& error) {
+    return fail(FailureCategory::kSystem, error.what(), 1);
   } catch (const std::exception& error) {
-    return fail(FailureCategory::kException, error, 1);
+    return fail(FailureCategory::kException, error.what(), 1);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "temper/eval/evaluation.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/heartbeat.h"
+#include "temper/launch/peer_watch.h"
 #include "temper/launch/worker.h"
 #include "temper/recipe/config.h"
 #include "temper/recipe/memory_report.h"
@@ -44,12 +45,15 @@ class RankRuntime {
   // Of a CUDA out-of-memory, see gpu_exhaustion_text.
   [[nodiscard]] std::string exhaustion_text(const std::string& error) const;
   [[nodiscard]] StopRequest stop_requested() const { return signals_.stop_requested(); }
+  [[nodiscard]] std::int64_t saves_requested() const { return signals_.saves_requested(); }
   // For synchronised batch norm; null in a world of one.
   [[nodiscard]] std::shared_ptr<const RankReduction> rank_reduction();
 
  private:
   void choose_device(const Config& config);
   void show_places();
+  void meet();
+  void watch_peers();
 
   RankEnvironment environment_;
   WorkerSignals signals_;
@@ -63,6 +67,7 @@ class RankRuntime {
   RankCpus cpus_;
   std::optional<Store> store_;
   std::unique_ptr<Communicator> communicator_;
+  std::optional<PeerWatch> peers_;  // without our launcher
 };
 
 // Runs a rank's work and turns an exception into its report and exit status (2 for the user's

@@ -90,13 +90,19 @@ int count_processes(const StartOptions& options, const GpuSelection& gpus) {
 
 int start_ranks(const StartOptions& options, const std::function<std::filesystem::path()>& prepare,
                 const std::function<int(const RankEnvironment&)>& work) {
-  const auto environment = detect_environment(parse_launcher_choice(options.launcher));
+  std::optional<std::chrono::milliseconds> hang_timeout = options.hang_timeout;
+  if (hang_timeout && hang_timeout->count() == 0) {
+    hang_timeout.reset();
+  }
+  auto environment = detect_environment(parse_launcher_choice(options.launcher));
   if (environment) {
     const bool by_another = environment->launcher != LauncherKind::kSpawn &&
                             environment->launcher != LauncherKind::kNone;
     if (by_another) {
       begin_again_with_short_spin(options.command);
     }
+    environment->peer_grace = options.peer_grace;
+    environment->hang_timeout = hang_timeout;
     return work(*environment);
   }
   const GpuSelection gpus = selected_gpus(options);
@@ -108,7 +114,8 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
                            .run_directory = {},
                            .grace = options.grace,
                            .peer_grace = options.peer_grace,
-                           .max_restarts = options.max_restarts};
+                           .max_restarts = options.max_restarts,
+                           .hang_timeout = hang_timeout};
   check_launcher_options(launcher);
   const std::unique_ptr<JobRegistration> job = list_job(launcher);
   // Refuses what cannot be; a program that knows its model warns of more.
@@ -122,6 +129,11 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
   }
   launcher.visible_devices = gpus.visible_device_of_rank;
   return run_launcher(launcher);
+}
+
+std::chrono::milliseconds hang_timeout_or_default(const StartOptions& options,
+                                                  const Config& config) {
+  return options.hang_timeout.value_or(config.distributed.timeout * 4 / 5);
 }
 
 int guard_main(const std::function<int()>& main) {

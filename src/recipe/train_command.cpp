@@ -103,6 +103,8 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   run.progress = parse_progress_mode(command.progress);
   run.cpus = command.cpus;
   run.command = command.start.command;
+  StartOptions start = command.start;
+  start.hang_timeout = hang_timeout_or_default(start, run.loaded.config);
   std::optional<RunDirectoryLock> lock;
   return start_ranks(
       start,
@@ -112,6 +114,11 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
       },
       [&](const RankEnvironment& environment) {
         run.environment = environment;
+        if (command.on_phase) {
+          run.on_phase = [&](std::string_view phase, std::uint64_t update) {
+            command.on_phase(run.environment, phase, update);
+          };
+        }
         return run_training_rank(run, catalogs);
       });
 }

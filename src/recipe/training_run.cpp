@@ -229,15 +229,19 @@ EvaluationResult TrainingRank::validate() {
   if (validation_attack_) {
     attacks.push_back(*validation_attack_);
   }
-  return evaluate(
-      evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
-      {.dataset_size = data_.validation->size(),
-       .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
-       .batch_size =
-           static_cast<std::uint64_t>(config_.validation.batch_size.value_or(kDefaultBatch)),
-       .seed = config_.run.seed,
-       .placement = runtime_.placement(),
-       .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; }});
+  return evaluate(evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
+                  {.dataset_size = data_.validation->size(),
+                   .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
+                   .batch_size = static_cast<std::uint64_t>(
+                       config_.validation.batch_size.value_or(kDefaultBatch)),
+                   .seed = config_.run.seed,
+                   .placement = runtime_.placement(),
+                   .stop_requested =
+                       [this] {
+                         runtime_.heartbeat().touch();
+                         return runtime_.stop_requested() != StopRequest::kNone;
+                       },
+                   .on_batch = [this] { runtime_.heartbeat().touch(); }});
 }
 
 void TrainingRank::build_training() {
@@ -301,6 +305,8 @@ TrainerParts TrainingRank::trainer_parts() {
     parts.validate = [this] { return validate(); };
   }
   parts.stop_requested = [this] { return stop_reason(runtime_.stop_requested()); };
+  parts.saves_requested = [this] { return runtime_.saves_requested(); };
+  parts.alive = [this] { runtime_.heartbeat().touch(); };
   parts.enter_phase = [this](std::string_view phase, std::int64_t update) {
     runtime_.enter_phase(phase, update);
   };
@@ -378,6 +384,7 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
 
 int run_training_rank(const TrainingRun& run, const Catalogs& catalogs) {
   RankRuntime runtime(run.environment, run.loaded.config, run.cpus);
+  runtime.heartbeat().set_observer(run.on_phase);
   return guard_rank(runtime, [&] { return TrainingRank(run, catalogs, runtime).work(); });
 }
 

@@ -1,8 +1,10 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <utility>
 
 #include "temper/core/error.h"
+#include "temper/core/log.h"
 #include "temper/models/model_state.h"
 #include "train/loop.h"
 #include "train/replica_check.h"
@@ -46,9 +48,17 @@ void Trainer::Loop::do_due_work() {
       progress.validated_update != progress.update) {
     best = validate();
   }
+  const bool asked = std::exchange(save_requested_, false);
   if (!stopped_ && saved_update_ != progress.update &&
-      (last || best || options_.shape.is_due(options_.checkpoint_every, progress.update))) {
+      (last || best || asked ||
+       options_.shape.is_due(options_.checkpoint_every, progress.update))) {
     save(best);
+  }
+  if (asked && !stopped_) {
+    event("saved");
+    if (parts_.communicator.is_main_rank()) {
+      log_info("saved at update ", progress.update, " as asked by SIGUSR2; the training goes on");
+    }
   }
 }
 

@@ -55,6 +55,9 @@ StopReason Trainer::Loop::run() {
     take_outcomes(last || options_.shape.is_due(options_.validate_every, next_update_) ||
                   options_.shape.is_due(options_.checkpoint_every, next_update_) ||
                   options_.shape.is_due(options_.compare_replicas_every, next_update_));
+    if (save_requested_) {
+      take_outcomes(/*flush=*/true);
+    }
   }
   finish();
   return stop_;
@@ -73,6 +76,22 @@ StopReason Trainer::Loop::own_stop_request() const {
     return StopReason::kTimeUp;
   }
   return asked;
+}
+
+// Asked between the steps of an attack.
+bool Trainer::Loop::stops_early() const {
+  if (parts_.alive) {
+    parts_.alive();
+  }
+  return own_stop_request() != StopReason::kFinished;
+}
+
+void Trainer::Loop::note_save_requests() {
+  const std::int64_t asked = parts_.saves_requested ? parts_.saves_requested() : 0;
+  if (asked > saves_asked_) {
+    saves_asked_ = asked;
+    summary_.ask_to_save();
+  }
 }
 
 // The peak never falls, so it is enough to read it when it is logged.
@@ -115,6 +134,7 @@ void Trainer::Loop::step() {
     compute_gradients(update);
 
     enter(Phase::kCommunication, "communication");
+    note_save_requests();
     summary_.reduce(own_stop_request(), clock_.take(), peak_memory_to_log(), statistics_);
 
     enter(Phase::kOptimizer, "optimizer");
@@ -177,7 +197,7 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
             [&](std::string_view name) {
               enter(name == "attack" ? Phase::kAttack : Phase::kForwardBackward, name);
             },
-        .stop_requested = [&] { return own_stop_request() != StopReason::kFinished; }};
+        .stop_requested = [&] { return stops_early(); }};
     const StepOutput output = parts_.method.compute_gradients(context, update.micro_batches[i]);
     summary_.add(output, update.micro_batches[i].labels.numel());
   }
@@ -201,6 +221,7 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
     next_update_ = progress.update;
     return;
   }
+  save_requested_ = save_requested_ || values[kSaveRanks] > 0;
   progress.update = launched.update + 1;
   progress.samples += launched.samples;
   const bool skipped = values[kSkipped] != 0;

@@ -54,10 +54,12 @@ class Trainer::Loop {
   void save(bool best);
   void finish();
   void enter(Phase phase, std::string_view name);
+  void note_save_requests();
   void event(const char* what, std::vector<std::pair<std::string, EventDetail>> details = {});
   [[nodiscard]] RunParts run_parts() const;
   [[nodiscard]] int epoch_of(std::int64_t update) const;
   [[nodiscard]] StopReason own_stop_request() const;
+  [[nodiscard]] bool stops_early() const;
   [[nodiscard]] std::int64_t peak_memory_to_log() const;
   [[nodiscard]] bool is_logged(std::int64_t update) const;
 
@@ -74,6 +76,8 @@ class Trainer::Loop {
   std::int64_t compared_update_ = -1;
   StopReason stop_ = StopReason::kFinished;
   bool stopped_ = false;
+  std::int64_t saves_asked_ = 0;  // of this rank, that the others know of
+  bool save_requested_ = false;   // by any rank, agreed
   PhaseClock clock_;
   LoggingInterval interval_;
   NumericsWatch watch_;

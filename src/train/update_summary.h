@@ -26,6 +26,7 @@ enum SummaryField : std::int64_t {
   kPredictionSum,  // of predicted classes
   kPredictionSquareSum,
   kSampleCount,
+  kSaveRanks,  // asked to save and go on
   kNonfiniteRanks,
   kStopFlags,                       // one place for each StopReason but kFinished
   kPhaseTimes = kStopFlags + 4,     // one place a phase
@@ -45,6 +46,8 @@ class UpdateSummary {
 
   void begin();
   void add(const StepOutput& output, std::int64_t samples);
+  // This rank is asked to save and go on.
+  void ask_to_save() { values_[kSaveRanks].add_(1); }
   // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes
   // one collective.
   void reduce(StopReason stop, const std::array<double, kPhases>& seconds, std::int64_t peak_memory,

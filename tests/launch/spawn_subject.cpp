@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -18,6 +19,8 @@
 #include "temper/launch/environment.h"
 #include "temper/launch/heartbeat.h"
 #include "temper/launch/launcher.h"
+#include "temper/launch/peer_watch.h"
+#include "temper/launch/stack_dump.h"
 #include "temper/launch/start_barrier.h"
 #include "temper/launch/worker.h"
 
@@ -93,7 +96,9 @@ int print_lines(const Subject& subject) {
 int meet(const Subject& subject) {
   Store store = Store::connect(subject.environment.master_address, subject.environment.master_port,
                                milliseconds(20'000));
-  start_barrier(store, subject.rank(), subject.environment.world_size, milliseconds(20'000));
+  if (!start_barrier(store, subject.rank(), subject.environment.world_size)) {
+    return 1;
+  }
   return store.add("sum", 1) > subject.environment.world_size ? 1 : 0;
 }
 
@@ -103,7 +108,7 @@ bool is_gone(const fs::path& pid_file) {
 
 int miss_a_peer_that_left(const Subject& subject) {
   if (subject.rank() == 1) {
-    return 0;
+    ::_exit(0);
   }
   while (!is_gone(subject.file("pid-1"))) {
     pause_a_little();
@@ -149,6 +154,77 @@ int wait_for_deaf_peer_and_die(const Subject& subject) {
   return die(SIGKILL);
 }
 
+// Ends the reach of its process group.
+int die_with_a_runaway(const Subject& subject) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setsid();
+    write_file_atomically(subject.file("pid-child"), std::to_string(::getpid()));
+    wait_forever();
+  }
+  while (!fs::exists(subject.file("pid-child"))) {
+    pause_a_little();
+  }
+  return die(SIGKILL);
+}
+
+// Rank 1 stands still, rank 0 waits for it in a collective.
+int wait_for_a_laggard(Subject& subject, const std::function<void()>& stand_still) {
+  answer_stack_requests();
+  if (subject.rank() == 1) {
+    stand_still();
+  }
+  subject.heartbeat.collective().begin("all_reduce_sum", "float64", 42, "update summary");
+  wait_forever();
+}
+
+int leave_a_collective_out(Subject& subject) {
+  answer_stack_requests();
+  CollectiveProgress& progress = subject.heartbeat.collective();
+  if (subject.rank() == 0) {
+    progress.begin("all_reduce_sum", "float64", 42, "update summary");
+    progress.end_all();
+  }
+  progress.begin("broadcast", "uint8", 5, "text");
+  wait_forever();
+}
+
+// Fails in the first attempts, at an update that depends on how often it has been started.
+int fail_first(Subject& subject, int failures, bool moves_on) {
+  const int count = subject.environment.restart_count;
+  subject.heartbeat.set("attack", static_cast<std::uint64_t>(moves_on ? 7 + count : 7));
+  std::printf("attempt with restart count %d\n", count);
+  if (subject.rank() == 1 && count < failures) {
+    return die(SIGKILL);
+  }
+  if (count < failures) {
+    wait_for_stop(subject);
+    return 143;
+  }
+  return 0;
+}
+
+// The others find the cause in the store.
+int ask_why(const Subject& subject) {
+  if (subject.rank() == 1) {
+    return die(SIGKILL);
+  }
+  Store store = Store::connect(subject.environment.master_address, subject.environment.master_port,
+                               milliseconds(20'000));
+  const auto line = peer_failure(store, milliseconds(20'000));
+  std::printf("told: %s\n", line ? line->c_str() : "nothing");
+  return fail(subject, FailureCategory::kLostPeer, "connection closed", 1);
+}
+
+int wait_for_a_save_request(const Subject& subject) {
+  write_file_atomically(subject.file(concat("waits-", subject.rank())), "");
+  while (subject.signals.saves_requested() == 0) {
+    pause_a_little();
+  }
+  std::printf("saved\n");
+  return 0;
+}
+
 int print_environment(const Subject& subject) {
   std::printf("rank %d of %d, local %d of %d, omp %s, extra %s, elastic %s, arguments %d\n",
               subject.rank(), subject.environment.world_size, subject.environment.local_rank,
@@ -158,11 +234,11 @@ int print_environment(const Subject& subject) {
   return 0;
 }
 
-using Scenario = std::function<int(const Subject&)>;
+using Scenario = std::function<int(Subject&)>;
 
 std::map<std::string, Scenario> scenarios() {
   const auto rank_1 = [](auto act) {
-    return [act](const Subject& s) { return only_rank_1(s, [&] { return act(s); }); };
+    return [act](Subject& s) { return only_rank_1(s, [&] { return act(s); }); };
   };
   return {
       {"done", [](const Subject&) { return 0; }},
@@ -185,6 +261,15 @@ std::map<std::string, Scenario> scenarios() {
       {"leaver", miss_a_peer_that_left},
       {"victim_first", miss_a_peer_that_dies_later},
       {"child", rank_1(die_with_a_child)},
+      {"runaway", rank_1(die_with_a_runaway)},
+      {"stopped", [](Subject& s) { return wait_for_a_laggard(s, [] { ::raise(SIGSTOP); }); }},
+      {"endless", [](Subject& s) { return wait_for_a_laggard(s, [] { wait_forever(); }); }},
+      {"left_out", leave_a_collective_out},
+      {"fails_once", [](Subject& s) { return fail_first(s, 1, true); }},
+      {"fails_twice", [](Subject& s) { return fail_first(s, 2, true); }},
+      {"fails_at_the_same_place", [](Subject& s) { return fail_first(s, 5, false); }},
+      {"ask_why", ask_why},
+      {"save_request", wait_for_a_save_request},
       {"lines", print_lines},
       {"meet", meet},
       {"train", stop_like_a_trainer},
@@ -202,7 +287,9 @@ int run_rank(const RankEnvironment& environment, int argc, char** argv) {
   if (!environment.run_directory.empty()) {
     write_file_atomically(subject.file(concat("pid-", subject.rank())), std::to_string(::getpid()));
   }
-  return scenarios().at(argv[6])(subject);
+  const int status = scenarios().at(argv[6])(subject);
+  report_finished(subject.heartbeat);
+  return status;
 }
 
 }  // namespace
@@ -218,7 +305,11 @@ int run_subject(int argc, char** argv) {
                          .grace = milliseconds(std::stoi(argv[4])),
                          .peer_grace = milliseconds(std::stoi(argv[5])),
                          .threads_per_process = 1,
-                         .environment = {{"EXTRA", "given"}}});
+                         .environment = {{"EXTRA", "given"}},
+                         .max_restarts = argc > 7 ? std::stoi(argv[7]) : 0,
+                         .first_restart_wait = milliseconds(1),
+                         .hang_timeout = argc > 8 ? std::optional(milliseconds(std::stoi(argv[8])))
+                                                  : std::nullopt});
   } catch (const std::exception& error) {
     std::fprintf(stderr, "subject: %s\n", error.what());
     return 99;

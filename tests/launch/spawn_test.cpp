@@ -31,6 +31,7 @@ using testing::Not;
 
 constexpr const char* kLongGrace = "60000";
 constexpr const char* kShortGrace = "50";
+constexpr const char* kHangTimeout = "2500";  // longer than a start on a busy machine
 
 struct Result {
   int status = 0;  // as waitpid gives it
@@ -104,6 +105,12 @@ class Program {
   int error_ = -1;
 };
 
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
 void wait_for_file(const fs::path& path) {
   while (!fs::exists(path)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
@@ -127,6 +134,17 @@ class Spawn : public testing::Test {
   [[nodiscard]] std::vector<std::string> command(const char* scenario, const char* grace,
                                                  const char* peer_grace) const {
     return {"subject", "--subject", run_.string(), "2", grace, peer_grace, scenario};
+  }
+
+  // With --max-restarts and, if it is given, --hang-timeout in milliseconds.
+  Result launch_again(const char* scenario, const char* restarts,
+                      const char* hang_timeout = nullptr) {
+    std::vector<std::string> arguments = command(scenario, kLongGrace, kShortGrace);
+    arguments.emplace_back(restarts);
+    if (hang_timeout != nullptr) {
+      arguments.emplace_back(hang_timeout);
+    }
+    return Program(arguments).wait();
   }
 
   Result launch(const char* scenario, const char* peer_grace = kLongGrace) {
@@ -163,10 +181,8 @@ class Spawn : public testing::Test {
   }
   // A line of the report, with the pid that the rank itself has written down.
   [[nodiscard]] std::string line_start(int rank) const {
-    std::array<char, 256> host{};
-    ::gethostname(host.data(), host.size() - 1);
     return concat("rank ", rank, " (pid ", read_file(run_ / concat("pid-", rank)), ", host ",
-                  host.data(), ") ");
+                  host_name(), ") ");
   }
 
   fs::path run_;
@@ -195,7 +211,7 @@ TEST_F(Spawn, ConsoleShowsRankZeroAndWarnings) {
   EXPECT_EQ(result.exit_code(), 0);
   EXPECT_EQ(result.output, "line of rank 0\n10%\r20%\r\x1b[2Kbar\nin two pieces\nwithout an end\n");
   EXPECT_THAT(result.error, HasSubstr("warning: careful, says 0\n"));
-  EXPECT_THAT(result.error, HasSubstr("[rank 1] warning: careful, says 1\n"));
+  EXPECT_THAT(result.error, HasSubstr(concat("[", host_name(), ":1] warning: careful, says 1\n")));
 }
 
 TEST_F(Spawn, LogsHoldLinesButNoProgress) {
@@ -281,9 +297,7 @@ TEST_F(Spawn, VictimThatEndsFirstIsNotTheCause) {
 TEST_F(Spawn, ChildrenOfARankEndWithIt) {
   EXPECT_EQ(launch("child").exit_code(), 137);
   const pid_t child = std::stoi(read_file(run_ / "pid-child"));
-  int status = 0;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_NE(::kill(child, 0), 0);
 }
 
 TEST_F(Spawn, AttemptsKeepEarlierLogs) {
@@ -371,6 +385,97 @@ TEST_F(Spawn, RunDirectoryInTheWayIsAnErrorBeforeRanksStart) {
   EXPECT_EQ(result.exit_code(), 99);
   EXPECT_THAT(result.error, HasSubstr("cannot make"));
   EXPECT_FALSE(fs::exists(run_ / "pid-0"));
+}
+
+TEST_F(Spawn, AStoppedRankIsFoundAndShowsItsStacks) {
+  const Result result = launch_again("stopped", "0", kHangTimeout);
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "failed: stopped by a signal (state T), no "
+                                                      "progress for"));
+  EXPECT_THAT(result.error,
+              HasSubstr("rank 0 waits in #0 all_reduce_sum float64 x 42 (update summary)"));
+  EXPECT_EQ(report()["category"], "hang");
+  EXPECT_THAT(log(1), HasSubstr("stack of thread"));
+  EXPECT_THAT(log(0), HasSubstr("stack of thread"));
+  EXPECT_THAT(result.error, Not(HasSubstr("stack of thread"))) << "stacks are for the logs";
+}
+
+TEST_F(Spawn, AnEndlessLoopIsFoundAndShowsAllThreads) {
+  const Result result = launch_again("endless", "0", kHangTimeout);
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "failed: no progress for"));
+  EXPECT_EQ(report()["category"], "hang");
+  EXPECT_EQ(report()["rank"], 1);
+  const std::string text = log(1);  // the main thread and the one of ParentWatchdog
+  std::size_t stacks = 0;
+  for (std::size_t at = text.find("stack of thread"); at != std::string::npos;
+       at = text.find("stack of thread", at + 1)) {
+    ++stacks;
+  }
+  EXPECT_EQ(stacks, 2U) << text;
+}
+
+TEST_F(Spawn, ARankThatLeftACollectiveOutIsBlamed) {
+  const Result result = launch_again("left_out", "0", kHangTimeout);
+  EXPECT_EQ(result.exit_code(), 1);
+  EXPECT_THAT(result.error, HasSubstr(line_start(1) + "failed: has begun 1 collectives, others 2"));
+  EXPECT_THAT(result.error, HasSubstr("waits in #1 broadcast uint8 x 5 (text)"));
+}
+
+TEST_F(Spawn, AFailureThatCanGoAwayIsTriedAgain) {
+  const Result result = launch_again("fails_twice", "3");
+  EXPECT_EQ(result.exit_code(), 0) << result.error;
+  EXPECT_THAT(result.error, HasSubstr("launcher: restart 1 of 3"));
+  EXPECT_THAT(result.error, HasSubstr("launcher: restart 2 of 3"));
+  EXPECT_EQ(log(0, 1), "attempt with restart count 0\n");
+  EXPECT_EQ(log(0, 3), "attempt with restart count 2\n");
+  EXPECT_TRUE(fs::exists(run_ / "logs/attempt-1/failure.json"));
+  EXPECT_FALSE(fs::exists(run_ / "failure.json")) << "the run has ended well";
+}
+
+TEST_F(Spawn, RestartsAreLimited) {
+  const Result result = launch_again("fails_twice", "1");
+  EXPECT_EQ(result.exit_code(), 137);
+  EXPECT_THAT(result.error, HasSubstr("launcher: no restart: --max-restarts 1 is used up"));
+}
+
+TEST_F(Spawn, NeverTwiceAtTheSameUpdate) {
+  const Result result = launch_again("fails_at_the_same_place", "5");
+  EXPECT_EQ(result.exit_code(), 137);
+  EXPECT_THAT(result.error, HasSubstr("launcher: no restart: it failed twice at update 7"));
+  EXPECT_FALSE(fs::exists(run_ / "logs/attempt-3"));
+}
+
+TEST_F(Spawn, WhatComesAgainIsNotTriedAgain) {
+  const Result result = launch_again("config", "5");
+  EXPECT_EQ(result.exit_code(), 2);
+  EXPECT_THAT(result.error, HasSubstr("category configuration would come again"));
+  EXPECT_FALSE(fs::exists(run_ / "logs/attempt-2"));
+}
+
+TEST_F(Spawn, TheOthersAreToldWhy) {
+  launch("ask_why");
+  EXPECT_THAT(log(0), HasSubstr(concat("told: ", line_start(1), "killed by SIGKILL (signal 9)")));
+}
+
+TEST_F(Spawn, AKillFromOutsideGetsAVerdict) {
+  const Result result = launch("kill");
+  EXPECT_EQ(report()["category"], "killed from outside");
+  EXPECT_THAT(result.error, HasSubstr("verdict: "));
+  EXPECT_THAT(result.error, HasSubstr("rank 1 peak "));
+  EXPECT_GT(report()["peak_memory_bytes"], 1 << 20);
+}
+
+TEST_F(Spawn, RunawaysOfARankAreEnded) {
+  launch("runaway");
+  EXPECT_NE(::kill(std::stoi(read_file(run_ / "pid-child")), 0), 0);
+}
+
+TEST_F(Spawn, SaveRequestsReachTheRanksAndStopNothing) {
+  const Result result = launch_and_signal("save_request", "waits-", kLongGrace, {SIGUSR2});
+  EXPECT_EQ(result.exit_code(), 0);
+  EXPECT_EQ(result.output, "saved\n");
+  EXPECT_EQ(log(1), "saved\n");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // Who started this process, decided from the environment. Ranks never guess: a half-set or
 // contradictory environment is a ConfigError that lists what is there and what is missing.
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,6 +40,9 @@ struct RankEnvironment {
   std::string run_id{};         // torchrun's run id; empty otherwise
   std::string run_directory{};  // chosen by our launcher; empty otherwise
   bool console_is_terminal = false;
+  // Not from the environment: options of the command line that every rank gets, too.
+  std::chrono::milliseconds peer_grace = std::chrono::seconds(10);
+  std::optional<std::chrono::milliseconds> hang_timeout{};  // none: hangs are not looked for
 };
 
 using EnvironmentVariables = std::map<std::string, std::string>;

@@ -5,9 +5,13 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "temper/dist/collective_progress.h"
 
 namespace temper {
 
@@ -20,7 +24,7 @@ struct Beat {
   bool whole = true;
 };
 
-// `set` is wait-free and makes no system call but the clock. One thread at a time may write.
+// Writing is wait-free and makes no system call but the clock. One thread at a time may write.
 class Heartbeat {
  public:
   // A phase is cut to this many characters.
@@ -35,10 +39,21 @@ class Heartbeat {
   ~Heartbeat();
 
   // E.g. "attack", "evaluation", "save checkpoint".
-  void set(std::string_view phase, std::uint64_t update) noexcept;
+  void set(std::string_view phase, std::uint64_t update);
   // Keeps the update.
-  void set_phase(std::string_view phase) noexcept;
+  void set_phase(std::string_view phase);
+  // Still moving, in the same phase.
+  void touch() noexcept;
   [[nodiscard]] Beat beat() const;
+
+  // Called after each `set`, for tools and tests; what it throws comes out of `set`.
+  using Observer = std::function<void(std::string_view phase, std::uint64_t update)>;
+  void set_observer(Observer observer) { observer_ = std::move(observer); }
+
+  // Where the communicator notes the collective that it enters.
+  [[nodiscard]] CollectiveProgress& collective() const;
+  // The most bytes that the loader holds for batches, for a report on memory.
+  void set_loader_bytes(std::int64_t bytes) noexcept;
 
   // The rank's part of the page; src/launch/shared_page.h.
   class Page;
@@ -47,6 +62,7 @@ class Heartbeat {
  private:
   explicit Heartbeat(std::unique_ptr<Page> page);
   std::unique_ptr<Page> page_;
+  Observer observer_;
 };
 
 }  // namespace temper

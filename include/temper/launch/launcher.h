@@ -20,8 +20,10 @@ struct LauncherOptions {
   int threads_per_process = 0;                       // sets OMP_NUM_THREADS; 0 leaves the user's
   std::map<std::string, std::string> environment{};  // added to the ranks' environment
   std::vector<std::string> visible_devices{};        // CUDA_VISIBLE_DEVICES of each rank, or empty
-  int max_restarts = 0;                              // only 0 for now, else ConfigError
-  std::optional<std::chrono::milliseconds> hang_timeout{};  // only none for now, else ConfigError
+  int max_restarts = 0;                              // after failures that can go away
+  std::chrono::milliseconds first_restart_wait = std::chrono::seconds(1);  // doubles each time
+  // Without a beat for so long a rank hangs; none: hangs are not looked for.
+  std::optional<std::chrono::milliseconds> hang_timeout{};
 };
 
 // ConfigError for options that run_launcher would refuse; to be asked before a run leaves anything
@@ -33,20 +35,29 @@ void check_launcher_options(const LauncherOptions& options);
 //   checkpoint; 130 Ctrl-C; 143 terminated without a checkpoint; 128+n root cause ended by signal
 //   n.
 // Ranks get RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT,
-// TEMPER_LAUNCHER=spawn, TEMPER_RUN_DIR and TEMPER_CONSOLE=terminal|plain (whether the launcher's
-// standard output is a terminal).
+// TEMPER_LAUNCHER=spawn, TEMPER_RUN_DIR, TEMPER_RESTART_COUNT and TEMPER_CONSOLE=terminal|plain
+// (whether the launcher's standard output is a terminal).
 //
 // Output: all lines of rank N are appended to logs/attempt-K/rank-N.log; the console shows those of
-// rank 0, and warnings and errors of the others behind "[rank N] ". A text that ends in a carriage
+// rank 0, and warnings and errors of the others behind "[HOST:N] ". A text that ends in a carriage
 // return, or a line that begins with the sequence ESC [2K (erase line), is progress: console only.
 //
-// When a rank fails the others get SIGTERM, after `peer_grace` SIGKILL; the report goes to standard
-// error and failure.json. The first SIGINT, SIGTERM or SIGUSR1 is forwarded, ranks that still run
-// after `grace` are killed; a second SIGINT kills at once. No rank outlives the call; if the
-// launcher itself is killed the kernel sends SIGTERM to the ranks, see ParentWatchdog.
+// When a rank fails the others find the reason in the store (peer_failure), get SIGTERM, and after
+// `peer_grace` SIGKILL; the report goes to standard error and failure.json. A rank that hangs, or
+// is waited for by all others, counts as failed: the stacks of all threads go to the logs first. A
+// SIGKILL that the launcher did not send is laid to the kernel when its out-of-memory counters
+// rose.
+//
+// A failure that can go away starts all ranks again, at most `max_restarts` times, but not when two
+// attempts fail at the same update; ranks go on from the last checkpoint.
+//
+// The first SIGINT, SIGTERM or SIGUSR1 is forwarded, ranks that still run after `grace` are killed;
+// a second SIGINT kills at once. SIGUSR2 (save and go on) and SIGQUIT (write stacks) are forwarded.
+// No process outlives the call, descendants of the ranks included; if the launcher itself is killed
+// the kernel sends SIGTERM to the ranks, see ParentWatchdog.
 //
 // Call from the main thread (the kernel ties the ranks' life to the calling thread), once at a
-// time. SIGINT, SIGTERM, SIGUSR1 and SIGHUP stay blocked afterwards, so that a late duplicate
+// time. The signals that it handles stay blocked afterwards, so that a late duplicate
 // cannot replace the exit status. Throws ConfigError for bad options and SystemError when ranks
 // cannot be started; none is left running then.
 [[nodiscard]] int run_launcher(const LauncherOptions& options);

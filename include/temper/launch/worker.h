@@ -3,6 +3,7 @@
 // parent is gone, leave the reason of a failure where the launcher or torchrun's agent finds it.
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <string_view>
 
@@ -23,10 +24,10 @@ enum class SecondInterrupt {
   kExit,    // no launcher: the second Ctrl-C ends the process at once with status 130
 };
 
-// From its construction to the end of the process SIGTERM, SIGUSR1 and SIGINT only set a flag and
-// SIGPIPE is ignored, so that a rank can still save when its launcher's pipes are gone, and a late
-// duplicate cannot replace its exit status. The first request stays; repeats change nothing. A new
-// object starts without a request.
+// From its construction to the end of the process SIGTERM, SIGUSR1, SIGUSR2 and SIGINT only set a
+// flag and SIGPIPE is ignored, so that a rank can still save when its launcher's pipes are gone,
+// and a late duplicate cannot replace its exit status. The first request to stop stays; repeats
+// change nothing. A new object starts without a request.
 class WorkerSignals {
  public:
   explicit WorkerSignals(SecondInterrupt second_interrupt);
@@ -35,6 +36,8 @@ class WorkerSignals {
 
   // Any thread, any time; one atomic load.
   [[nodiscard]] StopRequest stop_requested() const noexcept;
+  // How often SIGUSR2 has come: save and go on.
+  [[nodiscard]] std::int64_t saves_requested() const noexcept;
 };
 
 // Asks the kernel for SIGTERM when the parent dies, and ends the process by `_exit` with status 143
@@ -43,6 +46,8 @@ class WorkerSignals {
 class ParentWatchdog {
  public:
   explicit ParentWatchdog(std::chrono::milliseconds grace);
+  // Also for a parent that is gone already: a rank with nothing to save has no use for a long one.
+  void set_grace(std::chrono::milliseconds grace);
   ~ParentWatchdog();
   ParentWatchdog(const ParentWatchdog&) = delete;
   ParentWatchdog& operator=(const ParentWatchdog&) = delete;
@@ -56,19 +61,26 @@ class ParentWatchdog {
 // any output.
 void line_buffer_output();
 
-// In the order of a report. A lost peer is a consequence: the rank only noticed that another is
-// gone. Ranks report the first four, the launcher finds the rest.
+// A lost peer is a consequence: the rank only noticed that another is gone. Ranks report the first
+// six, the launcher finds the rest and a memory that ran out in the kernel's view.
 enum class FailureCategory {
   kConfig,
   kData,
-  kException,
+  kMemory,     // of the host or of a GPU
+  kSystem,     // a refusal of the system that may go away: a file server, a network
+  kException,  // anything else
   kLostPeer,
+  kHang,               // no progress, or a collective that a rank never came to
   kCrashSignal,        // SIGSEGV, SIGABRT, ...
   kKilledFromOutside,  // SIGKILL, SIGTERM, ... not sent by the launcher
   kExit,               // ended with a status that says nothing more
 };
 
 [[nodiscard]] std::string_view category_name(FailureCategory category);
+
+// Tells our launcher that this rank has done its part, so that a good exit status is believed. A
+// rank that ends without it has left the others alone.
+void report_finished(const Heartbeat& heartbeat) noexcept;
 
 // Leaves the reason, with the heartbeat's phase and update, for our launcher; under torchrun writes
 // $TORCHELASTIC_ERROR_FILE, except for a lost peer, whose file could win over the cause's. The

@@ -22,6 +22,8 @@ struct StartOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   std::chrono::milliseconds peer_grace = std::chrono::seconds(10);
   int max_restarts = 0;
+  // 0: hangs are not looked for; none: the default of hang_timeout_or_default.
+  std::optional<std::chrono::milliseconds> hang_timeout{};
   std::vector<std::string> command;  // argv
 };
 
@@ -31,6 +33,11 @@ struct StartOptions {
 [[nodiscard]] int start_ranks(const StartOptions& options,
                               const std::function<std::filesystem::path()>& prepare,
                               const std::function<int(const RankEnvironment&)>& work);
+
+// Without a choice 0.8 of distributed.timeout: collectives give up only after that, so the rank
+// that keeps the others waiting is found before they end as its victims.
+[[nodiscard]] std::chrono::milliseconds hang_timeout_or_default(const StartOptions& options,
+                                                                const Config& config);
 
 // The GPUs of --gpus among the visible ones; none when the ranks take the CPU. Throws ConfigError.
 [[nodiscard]] GpuSelection selected_gpus(const StartOptions& options);

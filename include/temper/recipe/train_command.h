@@ -2,9 +2,12 @@
 // The program `trainer` behind its command line; a program of one's own may call it with more
 // entries in the catalogs.
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "temper/recipe/build.h"
@@ -26,6 +29,10 @@ struct TrainCommand {
   bool dry_run = false;
   bool print_config = false;
   bool print_sbatch = false;
+  // Sees each rank's phases ("attack", "validation", ...) as they begin; not an option of
+  // `trainer`.
+  std::function<void(const RankEnvironment& rank, std::string_view phase, std::uint64_t update)>
+      on_phase{};
 };
 
 // Returns the exit status. Throws ConfigError for the user's mistakes.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "temper/launch/environment.h"
+#include "temper/launch/heartbeat.h"
 #include "temper/metrics/console_sink.h"
 #include "temper/recipe/build.h"
 #include "temper/recipe/load_config.h"
@@ -30,6 +31,7 @@ struct TrainingRun {
   ProgressMode progress = ProgressMode::kAuto;
   std::optional<int> cpus;           // --cpus
   std::vector<std::string> command;  // argv
+  Heartbeat::Observer on_phase;      // for tools and tests; null: none
 };
 
 // Runs to the end, a stop request or a failure, and returns the exit status of the contract. The

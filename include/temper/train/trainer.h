@@ -77,6 +77,10 @@ struct TrainerParts {
   std::function<EvaluationResult()> validate{};
   // kFinished: no request. Called often, must be cheap.
   std::function<StopReason()> stop_requested{};
+  // How often somebody has asked to save and go on. Called often, must be cheap.
+  std::function<std::int64_t()> saves_requested{};
+  // Called between the steps of an attack, for supervision: this rank moves.
+  std::function<void()> alive{};
   // Called when a phase begins, for supervision.
   std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };

@@ -88,7 +88,7 @@ TEST(StartBarrier, LetsAllRanksPass) {
   for (int rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&, rank] {
       Store store = Store::connect("127.0.0.1", host.port(), kLong);
-      start_barrier(store, rank, 3, kLong);
+      EXPECT_TRUE(start_barrier(store, rank, 3, {.timeout = kLong}));
     });
   }
 }
@@ -96,7 +96,8 @@ TEST(StartBarrier, LetsAllRanksPass) {
 TEST(StartBarrier, NamesTheMissing) {
   Store host = Store::host({});
   try {
-    start_barrier(host, 0, 3, milliseconds(60), milliseconds(20));
+    static_cast<void>(
+        start_barrier(host, 0, 3, {.timeout = milliseconds(60), .warn_after = milliseconds(20)}));
     ADD_FAILURE() << "nobody else came";
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("ranks 1, 2 of 3 did not start"));
