@@ -51,11 +51,11 @@ bool start_barrier(Store& store, int rank, int world_size, const StartBarrierOpt
   bool warned = rank != 0;
   while (!store.wait(keys, std::min(kSlice, options.timeout))) {
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
-    if (options.stop_requested && options.stop_requested()) {
-      return false;
-    }
     if (const auto line = peer_failure(store, milliseconds(1))) {
       throw PeerFailure(concat("stopped, because ", *line));
+    }
+    if (options.stop_requested && options.stop_requested()) {
+      return false;
     }
     if (waited >= options.timeout) {
       throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",

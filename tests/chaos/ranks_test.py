@@ -7,7 +7,7 @@ import sys
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
-from support.programs import ProgramTest, processes_with, rank_pids, start, wait_for, SOURCE
+from support.programs import ProgramTest, metrics, processes_with, rank_pids, start, wait_for, SOURCE
 
 
 class DeadRanks(ProgramTest):
@@ -39,8 +39,83 @@ class DeadRanks(ProgramTest):
         process.kill()
         process.communicate(timeout=30)
         wait_for(lambda: not processes_with(str(out)), "the ranks to end", limit=70)
+        self.assertTrue((out / "checkpoints/last.pt").exists(), "the ranks had the time to save")
 
-    def test_interrupt_saves_and_a_second_one_stops_at_once(self):
+    def test_launcher_killed_while_ranks_start_leaves_no_rank(self):
+        # A rank that waits for the others has nothing to save and ends soon.
+        out = self.folder / "early"
+        process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 3, "--run-dir", out,
+                        *self.digits_overrides())
+        pids = wait_for(lambda: len(rank_pids(str(out))) == 3 and rank_pids(str(out)), "the ranks")
+        os.kill(pids[2], signal.SIGSTOP)
+        process.kill()
+        process.communicate(timeout=30)
+        wait_for(lambda: not processes_with(str(out)), "the ranks to end", limit=30)
+
+    def test_two_jobs_at_once(self):
+        # Neither port nor run directory is shared, though both are chosen at the same time.
+        runs = self.folder / "runs"
+        jobs = [start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, f"run.output={runs}",
+                      "training.max_updates=3", "validation.samples=32", *self.digits_overrides()) for _ in range(3)]
+        for job in jobs:
+            output, errors = job.communicate(timeout=120)
+            self.assertEqual(job.returncode, 0, errors)
+            self.assertRegex(output, "(?m)^finished: epoch 1")
+        self.assertEqual(sorted(folder.name for folder in next(runs.iterdir()).iterdir()), ["001", "002", "003"])
+
+    def test_save_request_saves_and_goes_on(self):
+        out = self.folder / "save"
+        process = self.start_training(out)
+        process.send_signal(signal.SIGUSR2)
+        wait_for(lambda: (out / "checkpoints/last.pt").exists(), "the checkpoint")
+        seen = (out / "metrics.jsonl").read_text().count("\n")
+        wait_for(lambda: (out / "metrics.jsonl").read_text().count("\n") > seen + 3, "further updates")
+        process.send_signal(signal.SIGUSR1)
+        for _ in range(3):  # schedulers repeat themselves
+            process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+        self.assertEqual([event["what"] for event in metrics(out, "event")], ["started", "saved", "preempted"])
+        self.assertEqual(processes_with(str(out)), [])
+
+    def test_second_interrupt_stops_at_once(self):
+        out = self.folder / "twice"
+        process = self.start_training(out)
+        for pid in rank_pids(str(out)).values():
+            os.kill(pid, signal.SIGSTOP)  # so that the first one cannot be done before the second comes
+        process.send_signal(signal.SIGINT)
+        process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn("second Ctrl-C: all ranks are stopped at once, nothing is saved", errors)
+        self.assertEqual(processes_with(str(out)), [])
+
+    def test_terminated_in_a_validation(self):
+        out = self.folder / "validation"
+        process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
+                        "validation.every=2up", "validation.attack.steps=100000", *self.digits_overrides())
+        wait_for(lambda: (out / "status.json").exists() and rank_pids(str(out)), "the start")
+        wait_for(lambda: (out / "metrics.jsonl").exists(), "the first records")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+        self.assertEqual(metrics(out, "validation"), [])
+        self.assertTrue((out / "checkpoints/last.pt").exists())
+
+    def test_stacks_on_request(self):
+        out = self.folder / "stacks"
+        process = self.start_training(out)
+        process.send_signal(signal.SIGQUIT)
+        for rank in (0, 1):
+            wait_for(lambda: "stack of thread" in (out / f"logs/attempt-1/rank-{rank}.log").read_text(), "the stacks")
+        seen = (out / "metrics.jsonl").read_text().count("\n")
+        wait_for(lambda: (out / "metrics.jsonl").read_text().count("\n") > seen + 3, "further updates")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+
+    def test_interrupt_saves(self):
         out = self.folder / "interrupt"
         process = self.start_training(out)
         process.send_signal(signal.SIGINT)
