@@ -65,6 +65,7 @@ class TrainingRank {
 
  private:
   void choose_directory();
+  [[nodiscard]] ResumePolicy resume_policy() const;
   void build_loaders();
   void announce() const;
   void build_training();
@@ -120,12 +121,21 @@ int TrainingRank::work() {
   require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
   build_loaders();
   runtime_.heartbeat().set_phase("read checkpoint");
-  checkpoint_ = find_checkpoint(run_.resume, checkpoint_folder(), runtime_.communicator(),
+  checkpoint_ = find_checkpoint(resume_policy(), checkpoint_folder(), runtime_.communicator(),
                                 resume_key_, run_.allowed_changes);
   runtime_.set_compute_threads(static_cast<int>(resume_key_.compute_threads));
   runtime_.heartbeat().set_phase("build model");
   build_training();
   return exit_status(train());
+}
+
+// After a restart the attempt before counts, whatever the command says about the first start.
+ResumePolicy TrainingRank::resume_policy() const {
+  const bool again = runtime_.environment().restart_count > 0;
+  std::error_code ignored;  // no folder: nothing was saved
+  const bool saved = std::filesystem::is_directory(checkpoint_folder(), ignored) &&
+                     !std::filesystem::is_empty(checkpoint_folder(), ignored);
+  return again && saved ? ResumePolicy{} : run_.resume;
 }
 
 void TrainingRank::choose_directory() {

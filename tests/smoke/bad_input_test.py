@@ -109,9 +109,14 @@ class BadInput(ProgramTest):
         self.assertStatus(done, 2)
         self.assertIn("in use by another run", done.stderr)
 
-    def test_later_options_are_refused(self):
-        for option in (["--hang-timeout", "5min"], ["--max-restarts", "1"], ["--launcher", "slurm"]):
-            self.assertRefused(self.trainer(*option), "later")
+    def test_supervision_options(self):
+        self.assertRefused(self.trainer("--max-restarts", -1), "--max-restarts -1: expected 0 or a larger number")
+        self.assertRefused(self.trainer("--hang-timeout", "5"), "duration")
+        out = self.folder / "old"
+        (out / "checkpoints").mkdir(parents=True)
+        (out / "checkpoints/last.pt").write_bytes(b"")
+        self.assertRefused(self.trainer("--run-dir", out, "--resume", "never", "--max-restarts", 2),
+                           "--resume never with --max-restarts", "give another --run-dir")
 
     def test_more_processes_than_memory_can_hold(self):
         total = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20  # GiB
