@@ -12,6 +12,7 @@
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
+#include "temper/dist/rank_failure.h"
 #include "temper/launch/stack_dump.h"
 #include "temper/launch/start_barrier.h"
 
@@ -83,6 +84,7 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
       timeout_(config.distributed.timeout),
+      check_collectives_(config.distributed.check_collectives),
       cpus_(environment, config, cpus) {
   if (environment_.launcher != LauncherKind::kNone) {
     watchdog_.emplace(kEarlyParentGrace);
@@ -171,7 +173,8 @@ void RankRuntime::connect() {
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
                                   .address = own_address(env.master_address),
-                                  .progress = &heartbeat_.collective()});
+                                  .progress = &heartbeat_.collective(),
+                                  .check_collectives = check_collectives_});
   cpus_.choose(*communicator_);
   at::set_num_threads(cpus_.threads().compute);
   if (watchdog_) {
@@ -225,15 +228,19 @@ void RankRuntime::watch_peers() {
                  heartbeat_);
 }
 
-std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
-  if (environment_.world_size == 1) {
-    return nullptr;
+void RankRuntime::synchronize_batch_norm(Classifier& model) {
+  int number = 0;
+  for (BatchNorm* layer : model.batch_norms()) {
+    auto reduction = std::make_shared<RankReduction>();
+    reduction->rank = environment_.rank;
+    reduction->world_size = environment_.world_size;
+    reduction->sum = [this, number](at::Tensor& tensor) {
+      const PurposeScope scope(*communicator_, "batch norm layer", number);
+      communicator_->all_reduce_sum(tensor);
+    };
+    layer->synchronize(std::move(reduction));
+    ++number;
   }
-  auto reduction = std::make_shared<RankReduction>();
-  reduction->rank = environment_.rank;
-  reduction->world_size = environment_.world_size;
-  reduction->sum = [this](at::Tensor& tensor) { communicator_->all_reduce_sum(tensor); };
-  return reduction;
 }
 
 namespace {
@@ -244,6 +251,24 @@ std::string lost_peer_text(RankRuntime& runtime, const LostPeerError& error) {
   const auto line =
       runtime.store() == nullptr ? std::nullopt : peer_failure(*runtime.store(), kNewsTime);
   return line ? concat("stopped, because ", *line) : error.what();
+}
+
+FailureCategory category_of(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const ConfigError&) {
+    return FailureCategory::kConfig;
+  } catch (const DataError&) {
+    return FailureCategory::kData;
+  } catch (const std::bad_alloc&) {
+    return FailureCategory::kMemory;
+  } catch (const c10::OutOfMemoryError&) {
+    return FailureCategory::kMemory;
+  } catch (const SystemError&) {
+    return FailureCategory::kSystem;
+  } catch (...) {
+    return FailureCategory::kException;
+  }
 }
 
 }  // namespace
@@ -277,6 +302,15 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     return fail(FailureCategory::kConfig, error.what(), 2);
   } catch (const DataError& error) {
     return fail(FailureCategory::kData, error.what(), 1);
+  } catch (const RankFailureError& error) {
+    if (error.cause() != nullptr) {
+      heartbeat.set_phase(error.phase());  // not where this rank learnt that all know
+      const FailureCategory category = category_of(error.cause());
+      return fail(category, error.what(), category == FailureCategory::kConfig ? 2 : 1);
+    }
+    report_failure(heartbeat, FailureCategory::kLostPeer,
+                   concat("stopped together with rank ", error.rank()));
+    return 1;
   } catch (const AgreedError& error) {
     if (runtime.is_main_rank()) {
       return fail(FailureCategory::kException, error.what(), 1);

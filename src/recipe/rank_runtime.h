@@ -46,8 +46,8 @@ class RankRuntime {
   [[nodiscard]] std::string exhaustion_text(const std::string& error) const;
   [[nodiscard]] StopRequest stop_requested() const { return signals_.stop_requested(); }
   [[nodiscard]] std::int64_t saves_requested() const { return signals_.saves_requested(); }
-  // For synchronised batch norm; null in a world of one.
-  [[nodiscard]] std::shared_ptr<const RankReduction> rank_reduction();
+  // Over the ranks; changes nothing in a world of one.
+  void synchronize_batch_norm(Classifier& model);
 
  private:
   void choose_device(const Config& config);
@@ -64,6 +64,7 @@ class RankRuntime {
   std::string hidden_peers_;  // a warning
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
+  bool check_collectives_;
   RankCpus cpus_;
   std::optional<Store> store_;
   std::unique_ptr<Communicator> communicator_;

@@ -28,6 +28,7 @@ enum SummaryField : std::int64_t {
   kSampleCount,
   kSaveRanks,  // asked to save and go on
   kNonfiniteRanks,
+  kFailedRanks,
   kStopFlags,                       // one place for each StopReason but kFinished
   kPhaseTimes = kStopFlags + 4,     // one place a phase
   kGradientNorm = kPhaseTimes + 5,  // set after the reduction, equal on all ranks
@@ -49,9 +50,9 @@ class UpdateSummary {
   // This rank is asked to save and go on.
   void ask_to_save() { values_[kSaveRanks].add_(1); }
   // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes
-  // one collective.
-  void reduce(StopReason stop, const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
-              PendingStatistics& statistics);
+  // one collective. `failed`: this rank had to do without its samples.
+  void reduce(StopReason stop, bool failed, const std::array<double, kPhases>& seconds,
+              std::int64_t peak_memory, PendingStatistics& statistics);
   // Decides from the reduced flags and the averaged gradients whether the update counts; float32
   // scalar on the device, 1: skip.
   [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm);
