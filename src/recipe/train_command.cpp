@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "recipe/model_memory.h"
+#include "recipe/resume.h"
 #include "recipe/resume_rules.h"
 #include "temper/core/error.h"
 #include "temper/core/host_memory.h"
@@ -93,7 +94,8 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     return 0;
   }
   if (command.dry_run) {
-    std::cout << dry_run_text(run.loaded, start);
+    std::cout << dry_run_text(run.loaded, start)
+              << resume_text(parse_resume_policy(command.resume), command.run_directory);
     return 0;
   }
   run.run_directory = command.run_directory;
