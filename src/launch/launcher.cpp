@@ -14,8 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <system_error>
 
+#include "launch/attempt.h"
 #include "launch/failure_report.h"
 #include "launch/hang_watch.h"
 #include "launch/memory_watch.h"
@@ -29,6 +29,7 @@
 #include "temper/dist/store.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/flight_recorder.h"
+#include "temper/launch/host_address.h"
 #include "temper/launch/peer_watch.h"
 
 namespace temper {
@@ -75,36 +76,6 @@ Store host_store(int world_size) {
       {.address = kAddress, .world_size = world_size, .listening_descriptor = listener.release()});
 }
 
-struct Attempt {
-  int number = 1;
-  fs::path directory;
-  int restarts = 0;  // before it, by this launcher
-};
-
-// Logs are never overwritten; the report of an earlier attempt moves to its logs.
-Attempt make_attempt(const fs::path& run_directory) {
-  Attempt attempt;
-  if (run_directory.empty()) {
-    return attempt;
-  }
-  const fs::path logs = run_directory / "logs";
-  std::error_code error;
-  fs::create_directories(logs, error);
-  const auto name = [&](int number) { return logs / concat("attempt-", number); };
-  while (!error && !fs::create_directory(name(attempt.number), error) && !error) {
-    ++attempt.number;
-  }
-  if (error) {
-    throw ConfigError(concat("cannot make ", name(attempt.number).string(), ": ", error.message()));
-  }
-  const fs::path report = run_directory / "failure.json";
-  if (attempt.number > 1 && fs::exists(report)) {
-    fs::rename(report, name(attempt.number - 1) / "failure.json");
-  }
-  attempt.directory = name(attempt.number);
-  return attempt;
-}
-
 // What another launcher has set would contradict ours.
 bool is_foreign(const std::string& name) {
   constexpr std::array<std::string_view, 3> kPrefixes = {"TORCHELASTIC_", "GROUP_", "ROLE_"};
@@ -117,7 +88,7 @@ bool is_foreign(const std::string& name) {
 }
 
 std::vector<std::string> rank_environment(const LauncherOptions& options, const Attempt& attempt,
-                                          int rank, const Store& store, int page) {
+                                          int restarts, int rank, const Store& store, int page) {
   EnvironmentVariables variables = environment_variables();
   std::erase_if(variables, [](const auto& entry) { return is_foreign(entry.first); });
   for (const auto& [name, value] : options.environment) {
@@ -133,7 +104,7 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, const 
   variables["TEMPER_LAUNCHER"] = "spawn";
   variables["TEMPER_LAUNCHER_PID"] = std::to_string(::getpid());
   variables["TEMPER_RUN_DIR"] = options.run_directory.string();
-  variables["TEMPER_RESTART_COUNT"] = std::to_string(attempt.restarts);
+  variables["TEMPER_RESTART_COUNT"] = std::to_string(restarts);
   variables["TEMPER_CONSOLE"] = ::isatty(STDOUT_FILENO) == 1 ? "terminal" : "plain";
   variables[kPageVariable] = std::to_string(page);
   if (options.threads_per_process > 0) {
@@ -145,12 +116,6 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, const 
     result.push_back(concat(name, "=", value));
   }
   return result;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 void report(const Verdict& verdict, const ReportPlace& place, Console& console) {
@@ -215,8 +180,8 @@ struct Outcome {
   bool stopped = false;  // by a signal to the launcher
 };
 
-Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int signals,
-                    Console& console) {
+Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int restarts,
+                    int signals, Console& console) {
   const MemoryState memory = read_memory_state();
   Store store = host_store(options.processes);
   SharedPage page(options.processes);
@@ -229,10 +194,10 @@ Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int 
        .announce_failure = [&](const std::string& line) { announce_peer_failure(store, line); }},
       signals, page, console);
   for (int rank = 0; rank < options.processes; ++rank) {
-    supervisor.add(start_rank(
-        {.arguments = options.command,
-         .environment = rank_environment(options, attempt, rank, store, page.descriptor()),
-         .inherited_descriptor = page.descriptor()}));
+    supervisor.add(start_rank({.arguments = options.command,
+                               .environment = rank_environment(options, attempt, restarts, rank,
+                                                               store, page.descriptor()),
+                               .inherited_descriptor = page.descriptor()}));
   }
   std::vector<RankEnd> ends = supervisor.run();
   end_left_behind();
@@ -334,9 +299,8 @@ int run_launcher(const LauncherOptions& options) {
   Console console;
   Restarts restarts(options, console);
   while (true) {
-    Attempt attempt = make_attempt(options.run_directory);
-    attempt.restarts = restarts.count();
-    const Outcome outcome = run_attempt(options, attempt, signals.get(), console);
+    const Attempt attempt = start_attempt(options.run_directory);
+    const Outcome outcome = run_attempt(options, attempt, restarts.count(), signals.get(), console);
     report(outcome.verdict,
            {.host = host_name(),
             .attempt = attempt.number,

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -90,6 +91,7 @@ class PeerWatch::Thread {
         store_(Store::connect(options.address, options.port, kStoreTime)),
         peers_(static_cast<std::size_t>(options.world_size)) {
     thread_ = std::thread([this] { watch(); });
+    deadman_ = std::thread([this] { watch_the_store(); });
   }
 
   ~Thread() {
@@ -99,6 +101,7 @@ class PeerWatch::Thread {
     }
     wake_.notify_all();
     thread_.join();
+    deadman_.join();
   }
   Thread(const Thread&) = delete;
   Thread& operator=(const Thread&) = delete;
@@ -110,6 +113,24 @@ class PeerWatch::Thread {
   bool pause(milliseconds time) {
     std::unique_lock lock(mutex_);
     return !wake_.wait_for(lock, time, [this] { return stopping_; });
+  }
+
+  // A store that does not answer blocks the other thread, and the rank soon waits in a collective
+  // for its host.
+  void watch_the_store() {
+    constexpr milliseconds kInterval{200};
+    while (pause(kInterval)) {
+      const std::int64_t silence = monotonic_nanoseconds() - answered_.load();
+      if (watching_.load() && silence > 2 * options_.hang_timeout.count() * 1'000'000) {
+        const std::string text = concat("the store at ", options_.address, ":", options_.port,
+                                        " has not answered for ", silence / 1'000'000'000,
+                                        " s: the process that hosts it is stopped, or its host is "
+                                        "down");
+        log_error(text);
+        report_failure(heartbeat_, FailureCategory::kLostPeer, text);
+        ::_exit(1);
+      }
+    }
   }
 
   // The store ends with its host. Then nothing is left to watch here, and who still needs the host
@@ -128,11 +149,13 @@ class PeerWatch::Thread {
         if (options_.rank < 2) {
           look_for_hang();
         }
+        answered_.store(monotonic_nanoseconds());
       } while (pause(interval));
       say_goodbye();
     } catch (const std::exception& error) {
       log_debug("the watch over the other ranks ends: ", error.what());
     }
+    watching_.store(false);
   }
 
   void publish() {
@@ -224,10 +247,13 @@ class PeerWatch::Thread {
   Store store_;
   std::vector<Peer> peers_;
   std::int64_t number_ = 0;
+  std::atomic<std::int64_t> answered_{monotonic_nanoseconds()};
+  std::atomic<bool> watching_{true};  // the other thread does
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;
   std::thread thread_;
+  std::thread deadman_;
 };
 
 PeerWatch::PeerWatch(const PeerWatchOptions& options, Heartbeat& heartbeat) {

@@ -1,9 +1,6 @@
 #include "temper/launch/start_barrier.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 
@@ -31,16 +28,31 @@ std::string missing_ranks(Store& store, int world_size) {
   return concat(missing.size() == 1 ? "rank " : "ranks ", join(missing, ", "), " of ", world_size);
 }
 
-std::string own_host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
+// Host, machine, address and parent, a line each.
+std::string to_value(const RankHost& place) {
+  return concat(place.host, "\n", place.machine, "\n", place.address, "\n", place.parent);
+}
+
+RankHost from_value(const std::string& value) {
+  const std::vector<std::string> lines = split(value, '\n');
+  require(lines.size() == 4, "a rank's place has four lines, not ", lines.size());
+  return {.host = lines[0], .machine = lines[1], .address = lines[2], .parent = lines[3]};
+}
+
+std::vector<RankHost> read_hosts(Store& store, const std::vector<std::string>& keys) {
+  std::vector<RankHost> hosts;
+  hosts.reserve(keys.size());
+  for (const std::string& key : keys) {
+    hosts.push_back(from_value(store.get(key)));
+  }
+  return hosts;
 }
 
 }  // namespace
 
-bool start_barrier(Store& store, int rank, int world_size, const StartBarrierOptions& options) {
-  store.set(rank_key(rank), own_host());
+std::optional<std::vector<RankHost>> start_barrier(Store& store, int rank, int world_size,
+                                                   const StartBarrierOptions& options) {
+  store.set(rank_key(rank), to_value(own_rank_host(store.address())));
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(world_size));
   for (int peer = 0; peer < world_size; ++peer) {
@@ -52,15 +64,15 @@ bool start_barrier(Store& store, int rank, int world_size, const StartBarrierOpt
   while (!store.wait(keys, std::min(kSlice, options.timeout))) {
     const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - start);
     if (const auto line = peer_failure(store, milliseconds(1))) {
-      throw PeerFailure(concat("stopped, because ", *line));
+      throw LostPeerError(concat("stopped, because ", *line));
     }
     if (options.stop_requested && options.stop_requested()) {
-      return false;
+      return std::nullopt;
     }
     if (waited >= options.timeout) {
       throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",
                                       to_text(options.timeout), " (seen from rank ", rank, " on ",
-                                      own_host(),
+                                      host_name(),
                                       "); look for the first error of the missing ones"));
     }
     if (!warned && waited >= options.warn_after) {
@@ -68,7 +80,7 @@ bool start_barrier(Store& store, int rank, int world_size, const StartBarrierOpt
       log_warning("still waiting for ", missing_ranks(store, world_size), " to start");
     }
   }
-  return true;
+  return read_hosts(store, keys);
 }
 
 }  // namespace temper

@@ -5,7 +5,7 @@
 #include <c10/util/Exception.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cstdlib>
 
 #include "recipe/rank_places.h"
@@ -13,6 +13,7 @@
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
 #include "temper/dist/rank_failure.h"
+#include "temper/launch/host_address.h"
 #include "temper/launch/stack_dump.h"
 #include "temper/launch/start_barrier.h"
 
@@ -47,20 +48,6 @@ SecondInterrupt second_interrupt(const RankEnvironment& environment) {
                                                      : SecondInterrupt::kIgnore;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) {
-    throw_errno("cannot read the host's name");
-  }
-  return name.data();
-}
-
-// Through which the other ranks reach this host: the loopback device among ranks of one host.
-std::string own_address(const std::string& master_address) {
-  return master_address == "localhost" || master_address.starts_with("127.") ? "127.0.0.1"
-                                                                             : host_name();
-}
-
 at::ScalarType scalar_type(const std::string& precision) {
   return precision == "fp64" ? at::kDouble : at::kFloat;
 }
@@ -83,6 +70,7 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
     : environment_(environment),
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
+      files_(environment_, heartbeat_),
       timeout_(config.distributed.timeout),
       check_collectives_(config.distributed.check_collectives),
       cpus_(environment, config, cpus) {
@@ -149,20 +137,34 @@ std::unique_ptr<LoaderWatch> RankRuntime::watch_loaders(std::vector<Loader*> loa
   return std::make_unique<LoaderWatch>(cpus_, std::move(loaders));
 }
 
+void RankRuntime::open_store() {
+  const RankEnvironment& env = environment_;
+  if (env.world_size == 1 || store_) {
+    return;
+  }
+  check_master_address(env);
+  if (env.store_is_hosted || env.rank != 0) {
+    store_ = Store::connect(env.master_address, env.master_port, timeout_);
+  } else {
+    store_ = Store::host({.address = env.master_address,
+                          .port = env.master_port,
+                          .world_size = env.world_size,
+                          .timeout = timeout_,
+                          .listening_descriptor = std::nullopt});
+  }
+}
+
 void RankRuntime::connect() {
   heartbeat_.set_phase("connect");
   const RankEnvironment& env = environment_;
-  if (env.world_size > 1) {
-    if (env.store_is_hosted || env.rank != 0) {
-      store_ = Store::connect(env.master_address, env.master_port, timeout_);
-    } else {
-      store_ = Store::host({.address = env.master_address,
-                            .port = env.master_port,
-                            .world_size = env.world_size,
-                            .timeout = timeout_,
-                            .listening_descriptor = std::nullopt});
-    }
+  open_store();
+  std::string address;
+  if (!store_) {
+    hosts_ = {own_rank_host(env.master_address)};
+  } else {
     meet();
+    address = address_for_peers(hosts_, env.rank);
+    log_debug("this rank gives its peers the address ", address);
     watch_peers();
   }
   show_places();
@@ -172,7 +174,7 @@ void RankRuntime::connect() {
                                   .backend = backend_,
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
-                                  .address = own_address(env.master_address),
+                                  .address = address,
                                   .progress = &heartbeat_.collective(),
                                   .check_collectives = check_collectives_});
   cpus_.choose(*communicator_);
@@ -200,14 +202,15 @@ void RankRuntime::show_places() {
 // Who waits here is not to blame if the others do not come.
 void RankRuntime::meet() {
   heartbeat_.collective().begin("meeting", "", environment_.world_size, "start of the ranks");
-  const bool met = start_barrier(*store_, environment_.rank, environment_.world_size,
-                                 {.timeout = timeout_, .stop_requested = [this] {
-                                    return signals_.stop_requested() != StopRequest::kNone;
-                                  }});
+  auto hosts = start_barrier(*store_, environment_.rank, environment_.world_size,
+                             {.timeout = timeout_, .stop_requested = [this] {
+                                return signals_.stop_requested() != StopRequest::kNone;
+                              }});
   heartbeat_.collective().end_all();
-  if (!met) {
+  if (!hosts) {
     throw StoppedAtStart(signals_.stop_requested());
   }
+  hosts_ = std::move(*hosts);
 }
 
 // Our launcher does it from outside.
@@ -296,8 +299,6 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
   } catch (const StoppedAtStart& stop) {
     report_finished(heartbeat);
     return stop.status();
-  } catch (const PeerFailure& error) {
-    return fail(FailureCategory::kLostPeer, error.what(), 1);
   } catch (const ConfigError& error) {
     return fail(FailureCategory::kConfig, error.what(), 2);
   } catch (const DataError& error) {

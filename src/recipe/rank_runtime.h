@@ -14,7 +14,9 @@
 #include "temper/eval/evaluation.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/heartbeat.h"
+#include "temper/launch/host_address.h"
 #include "temper/launch/peer_watch.h"
+#include "temper/launch/rank_files.h"
 #include "temper/launch/worker.h"
 #include "temper/recipe/config.h"
 #include "temper/recipe/memory_report.h"
@@ -25,6 +27,8 @@ class RankRuntime {
  public:
   RankRuntime(const RankEnvironment& environment, const Config& config, std::optional<int> cpus);
 
+  // Opens the store early, so that ranks that wait for it do not wait for what rank 0 does first.
+  void open_store();
   // Meets the other ranks and chooses the threads. Throws when a rank is missing.
   void connect();
 
@@ -39,6 +43,9 @@ class RankRuntime {
   [[nodiscard]] std::unique_ptr<LoaderWatch> watch_loaders(std::vector<Loader*> loaders);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
+  // Of each rank, after connect.
+  [[nodiscard]] const std::vector<RankHost>& hosts() const { return hosts_; }
+  [[nodiscard]] RankFiles& files() { return files_; }
   [[nodiscard]] Heartbeat& heartbeat() { return heartbeat_; }
   // Tells heartbeat and memory report what begins.
   void enter_phase(std::string_view phase, std::int64_t update);
@@ -59,6 +66,7 @@ class RankRuntime {
   WorkerSignals signals_;
   std::optional<ParentWatchdog> watchdog_;
   Heartbeat heartbeat_;
+  RankFiles files_;
   PhaseMemory phase_memory_;
   Placement placement_;
   std::string hidden_peers_;  // a warning
@@ -67,6 +75,7 @@ class RankRuntime {
   bool check_collectives_;
   RankCpus cpus_;
   std::optional<Store> store_;
+  std::vector<RankHost> hosts_;
   std::unique_ptr<Communicator> communicator_;
   std::optional<PeerWatch> peers_;  // without our launcher
 };

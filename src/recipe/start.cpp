@@ -94,7 +94,8 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
   if (hang_timeout && hang_timeout->count() == 0) {
     hang_timeout.reset();
   }
-  auto environment = detect_environment(parse_launcher_choice(options.launcher));
+  auto environment = detect_environment(parse_launcher_choice(options.launcher),
+                                        environment_variables(), options.command);
   if (environment) {
     const bool by_another = environment->launcher != LauncherKind::kSpawn &&
                             environment->launcher != LauncherKind::kNone;

@@ -72,8 +72,10 @@ std::filesystem::path prepare(const TrainingRun& run, int world_size, bool gpus,
   const Config& config = run.loaded.config;
   check_memory(config, world_size, gpus, catalogs);
   check_training_inputs(run, world_size, catalogs);
-  const std::filesystem::path directory = choose_run_directory(
-      {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
+  const std::filesystem::path directory = choose_run_directory({.directory = run.run_directory,
+                                                                .output = config.run.output,
+                                                                .name = config.run.name,
+                                                                .job = slurm_job()});
   lock.emplace(directory);
   return directory;
 }

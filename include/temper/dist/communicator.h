@@ -8,7 +8,6 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -19,12 +18,6 @@
 #include "temper/dist/store.h"
 
 namespace temper {
-
-// Another rank is gone or late: a consequence, rarely the cause of a failure.
-class LostPeerError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 // The ranks were about to run different collectives, none of which ran. Thrown on all ranks, with
 // all descriptions.

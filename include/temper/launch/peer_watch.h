@@ -6,19 +6,12 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include "temper/dist/store.h"
 #include "temper/launch/heartbeat.h"
 
 namespace temper {
-
-// The job ends because of another rank; the text says why.
-class PeerFailure : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 // Leaves the line of a failure that is a cause for the others to find. The first one of a job
 // counts. A store that is gone is of no consequence here: its loss is found by the others, too.

@@ -3,8 +3,11 @@
 
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <vector>
 
 #include "temper/dist/store.h"
+#include "temper/launch/host_address.h"
 
 namespace temper {
 
@@ -14,10 +17,11 @@ struct StartBarrierOptions {
   std::function<bool()> stop_requested{};
 };
 
-// Returns true when all ranks of the run have called it, false on a request to stop. Rank 0 warns
-// after `warn_after` with the ranks that are missing; after `timeout` every waiting rank throws
-// std::runtime_error that names them. PeerFailure when another rank announces a failure meanwhile.
-[[nodiscard]] bool start_barrier(Store& store, int rank, int world_size,
-                                 const StartBarrierOptions& options = {});
+// Returns when all ranks of the run have called it, with the place of each; nothing on a request to
+// stop. Rank 0 warns after `warn_after` with the ranks that are missing; after `timeout` every
+// waiting rank throws std::runtime_error that names them. LostPeerError when another rank announces
+// a failure meanwhile.
+[[nodiscard]] std::optional<std::vector<RankHost>> start_barrier(
+    Store& store, int rank, int world_size, const StartBarrierOptions& options = {});
 
 }  // namespace temper

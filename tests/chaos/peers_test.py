@@ -1,0 +1,73 @@
+"""Ranks that no launcher of ours supervises watch over each other through the store."""
+import os
+import signal
+import socket
+import sys
+import unittest
+
+sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
+from support.programs import ProgramTest, processes_with, start, wait_for, SOURCE
+
+HANG_TIMEOUT = "4s"
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Peers(ProgramTest):
+    def start_ranks(self, count=2):
+        out = self.folder / "run"
+        port = free_port()
+        ranks = [start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--run-dir", out, "--hang-timeout",
+                       HANG_TIMEOUT, "--peer-grace", "2s", "training.epochs=100000", "validation.every=1000ep",
+                       "logging.every=1up", *self.digits_overrides(), RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank,
+                       LOCAL_WORLD_SIZE=count, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS=1)
+                 for rank in range(count)]
+        wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_text().count("\n") > 3,
+                 "the first updates")
+        return ranks
+
+    def test_stopped_rank_is_named_and_the_others_end(self):
+        ranks = self.start_ranks(3)
+        ranks[1].send_signal(signal.SIGSTOP)
+        for rank in (0, 2):
+            _, errors = ranks[rank].communicate(timeout=60)
+            self.assertEqual(ranks[rank].returncode, 1, errors)
+            self.assertRegex(errors, r"stopped, because rank 1 \(host \S+\) failed: not heard from \(stopped, or its host is "
+                                     r"down\), no progress for [\d.]+ s.* in phase [\w ]+ at update \d+")
+        ranks[1].send_signal(signal.SIGCONT)
+        _, errors = ranks[1].communicate(timeout=60)
+        self.assertEqual(ranks[1].returncode, 1, errors)
+
+    def test_stopped_host_of_the_store(self):
+        ranks = self.start_ranks()
+        ranks[0].send_signal(signal.SIGSTOP)
+        _, errors = ranks[1].communicate(timeout=60)
+        self.assertEqual(ranks[1].returncode, 1, errors)
+        self.assertRegex(errors, r"the store at 127.0.0.1:\d+ has not answered for \d+ s")
+        ranks[0].kill()
+        ranks[0].communicate(timeout=30)
+
+    def test_killed_rank_ends_the_others(self):
+        ranks = self.start_ranks()
+        ranks[1].kill()
+        _, errors = ranks[0].communicate(timeout=60)
+        self.assertEqual(ranks[0].returncode, 1, errors)
+        ranks[1].communicate(timeout=30)
+        self.assertEqual(processes_with(str(self.folder)), [])
+
+    def test_interrupt_of_all_saves(self):
+        ranks = self.start_ranks()
+        for rank in ranks:
+            rank.send_signal(signal.SIGINT)
+        for rank in ranks:
+            _, errors = rank.communicate(timeout=60)
+            self.assertEqual(rank.returncode, 130, errors)
+            self.assertNotIn("c10d", errors, "the store's host left before the others had finished")
+
+
+if __name__ == "__main__":
+    unittest.main()
