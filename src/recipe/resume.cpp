@@ -123,6 +123,7 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
       log_warning("checkpoint ", file.path.string(), " is not used: ", file.reason);
     }
   }
+  const PurposeScope scope(communicator, "choice of the checkpoint");
   error = broadcast_text(communicator, error);
   if (!error.empty()) {
     throw ConfigError(error);  // on all ranks, which would else wait for the path
