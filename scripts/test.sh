@@ -77,6 +77,7 @@ stage_fuzz() {
 stage_tidy() { scripts/tidy.sh; }
 
 stage_repeats() { run_ctest ci -L 'unit|dist|launch' --repeat until-fail:5; }
+stage_chaos_repeats() { run_ctest ci -L chaos --repeat until-fail:20; }
 
 names=() seconds=() results=()
 
@@ -133,5 +134,6 @@ if $full; then
   stage "fuzzing" stage_fuzz "set-up"
   stage "clang-tidy" stage_tidy "build"
   stage "repeats" stage_repeats "build"
+  stage "repeats of the chaos cases" stage_chaos_repeats "build"
 fi
 summary

@@ -261,6 +261,7 @@ void ArchiveReader::read_directory(const Directory& directory) {
   const std::string bytes = file_.read_at(directory.offset, directory.size);
   std::string_view rest = bytes;
   std::optional<std::string> root;
+  std::uint64_t room = file_.size();  // a few bytes named as many records would fill the memory
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     const CentralEntry entry = parse_entry(rest);
     rest.remove_prefix(entry.length);
@@ -278,6 +279,10 @@ void ArchiveReader::read_directory(const Directory& directory) {
              .second) {
       throw DataError(concat("the record '", entry.name, "' is out of place"));
     }
+    if (!entry.is_compressed && entry.size > room) {
+      throw DataError("its records are longer than the file together: it is damaged");
+    }
+    room -= entry.is_compressed ? 0 : entry.size;
     has_checksums_ = has_checksums_ || entry.crc != 0;
   }
   if (!rest.empty()) {

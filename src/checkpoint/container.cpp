@@ -10,6 +10,7 @@
 #include "checkpoint/pickle_writer.h"
 #include "checkpoint/plain_tensor.h"
 #include "checkpoint/unpickler.h"
+#include "temper/checkpoint/checksum.h"
 #include "temper/core/error.h"
 #include "temper/core/file.h"
 
@@ -66,11 +67,19 @@ void write_checkpoint(const std::filesystem::path& path, const Value& value) {
   write_checkpoint_observed(path, value, {});
 }
 
-Value read_verified(const ArchiveReader& archive) {
+namespace {
+
+std::string require_manifest(const ArchiveReader& archive) {
   if (!archive.contains(kManifestRecord)) {
     throw DataError("it has no manifest.json: it is not a checkpoint of Temper, or damaged");
   }
-  const Manifest manifest = parse_manifest(archive.read(kManifestRecord));
+  return archive.read(kManifestRecord);
+}
+
+}  // namespace
+
+Value read_verified(const ArchiveReader& archive) {
+  const Manifest manifest = parse_manifest(require_manifest(archive));
   check_byte_order(archive);
   std::map<std::string, RecordSum> sums;
   for (const TensorEntry& entry : manifest.tensors) {
@@ -95,6 +104,10 @@ Value read_verified(const ArchiveReader& archive) {
 
 Value read_checkpoint(const std::filesystem::path& path) {
   return with_file_name(path, [&] { return read_verified(ArchiveReader(path)); });
+}
+
+std::uint32_t checkpoint_checksum(const std::filesystem::path& path) {
+  return with_file_name(path, [&] { return crc32_of(require_manifest(ArchiveReader(path))); });
 }
 
 }  // namespace temper

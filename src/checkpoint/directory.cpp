@@ -1,13 +1,19 @@
 #include "temper/checkpoint/directory.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <compare>
 #include <tuple>
 
+#include "checkpoint/file_io.h"
 #include "temper/checkpoint/container.h"
+#include "temper/checkpoint/newest.h"
+#include "temper/checkpoint/space.h"
+#include "temper/core/disk.h"
 #include "temper/core/error.h"
 #include "temper/core/file.h"
+#include "temper/core/text.h"
 
 namespace temper {
 namespace {
@@ -50,33 +56,31 @@ void remove_file(const fs::path& path) {
   }
 }
 
+// By plain reads and writes, whose errors have the system's reason; std::filesystem::copy_file
+// makes an input/output error of a full disk.
 void copy_to(const fs::path& from, const fs::path& to) {
+  constexpr std::uint64_t kPiece = std::uint64_t{1} << 20;
+  const FileReader source(from);
   replace_file_atomically(to, [&](const fs::path& temporary) {
-    std::error_code code;
-    fs::copy_file(from, temporary, fs::copy_options::overwrite_existing, code);
-    if (code) {
-      throw SystemError(concat("cannot copy ", from.string(), " to ", to.string()), code.value());
+    FileWriter copy(temporary, to.string());
+    for (std::uint64_t offset = 0; offset < source.size(); offset += kPiece) {
+      copy.write(source.read_at(offset, std::min(kPiece, source.size() - offset)));
     }
   });
 }
 
-void remove_interrupted(const fs::path& folder) {
-  for (const fs::path& path : files_of(folder)) {
-    const std::string name = path.filename().string();
-    if (name.starts_with(".") && name.find(kExtension) != std::string::npos &&
-        name.ends_with(".tmp")) {
-      remove_file(path);
-    }
-  }
-}
-
-void remove_old_epochs(const fs::path& folder, int keep) {
+std::vector<std::pair<int, fs::path>> epochs_of(const fs::path& folder) {
   std::vector<std::pair<int, fs::path>> epochs;
   for (const fs::path& path : files_of(folder)) {
     if (const std::optional<int> epoch = epoch_of(path)) {
       epochs.emplace_back(*epoch, path);
     }
   }
+  return epochs;
+}
+
+void remove_old_epochs(const fs::path& folder, int keep) {
+  std::vector<std::pair<int, fs::path>> epochs = epochs_of(folder);
   std::ranges::sort(epochs, std::greater());
   for (std::size_t i = static_cast<std::size_t>(keep); i < epochs.size(); ++i) {
     remove_file(epochs[i].second);
@@ -97,6 +101,30 @@ std::pair<std::int64_t, int> progress_of(const Value& checkpoint, const fs::path
   return {samples, epoch_of(path).value_or(-1)};
 }
 
+std::string mebibytes(std::uint64_t bytes) {
+  return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
+}
+
+bool is_there(const fs::path& path) {
+  std::error_code ignored;  // a file that cannot be looked at counts as missing
+  return fs::exists(path, ignored);
+}
+
+bool is_about_space(int code) { return code == ENOSPC || code == EDQUOT || code == EFBIG; }
+
+[[noreturn]] void explain(const SystemError& error, const Value& checkpoint, const fs::path& file) {
+  if (!is_about_space(error.code())) {
+    throw error;
+  }
+  throw SystemError(
+      concat(
+          "cannot write ", file.string(), ", which takes ", mebibytes(tensor_bytes(checkpoint)),
+          " where ", mebibytes(free_space(file.parent_path())),
+          " are free; the files of before are kept, and the same command goes on from the newest "
+          "once there is room"),
+      error.code());
+}
+
 }  // namespace
 
 CheckpointDirectory::CheckpointDirectory(fs::path path, int keep)
@@ -110,44 +138,93 @@ fs::path CheckpointDirectory::epoch(int epoch) const {
   return path_ / concat(kEpochPrefix, number, kExtension);
 }
 
+// last.pt comes last: a run that is killed before goes on from the old one and makes the other
+// files again. The other way round best.pt could stay behind what last.pt says of it.
 void CheckpointDirectory::save(const Value& checkpoint, const CheckpointNames& names) const {
   std::error_code code;
   fs::create_directories(path_, code);
   if (code) {
     throw SystemError(concat("cannot make the folder ", path_.string()), code.value());
   }
-  remove_interrupted(path_);
-  write_checkpoint(last(), checkpoint);
+  remove_interrupted_writes(path_);
+  std::vector<fs::path> files;
   if (names.best) {
-    copy_to(last(), best());
+    files.push_back(best());
   }
   if (names.epoch && keep_ > 0) {
-    copy_to(last(), epoch(*names.epoch));
-    remove_old_epochs(path_, keep_);
+    files.push_back(epoch(*names.epoch));
+  }
+  files.push_back(last());
+  for (const fs::path& file : files) {
+    try {
+      file == files.front() ? write_checkpoint(file, checkpoint) : copy_to(files.front(), file);
+    } catch (const SystemError& error) {
+      explain(error, checkpoint, file);
+    }
+    if (epoch_of(file)) {
+      remove_old_epochs(path_, keep_);
+    }
   }
 }
 
 NewestCheckpoint CheckpointDirectory::newest_valid() const {
+  return newest_valid_checkpoint(path_, {});
+}
+
+std::uint64_t tensor_bytes(const Value& value) {
+  std::uint64_t bytes = 0;
+  for_each_tensor(
+      value, [&bytes](const std::string&, const at::Tensor& tensor) { bytes += tensor.nbytes(); });
+  return bytes;
+}
+
+std::string missing_space(const fs::path& folder, const CheckpointFiles& files) {
+  const CheckpointDirectory directory(folder, files.epochs);
+  const auto epochs = static_cast<int>(epochs_of(folder).size());
+  // One is the temporary file.
+  const int missing = 1 + (is_there(directory.last()) ? 0 : 1) +
+                      (files.best && !is_there(directory.best()) ? 1 : 0) +
+                      std::max(0, files.epochs - epochs);
+  const std::uint64_t needed = files.bytes * static_cast<std::uint64_t>(missing);
+  const std::uint64_t available = free_space(is_there(folder) ? folder : folder.parent_path());
+  if (needed <= available) {
+    return "";
+  }
+  return concat("the checkpoints will not fit: ", mebibytes(available), " are free in ",
+                folder.parent_path().string(), ", and ", missing, " files of about ",
+                mebibytes(files.bytes), " are still to come, ", mebibytes(needed),
+                " in all; free space, choose another --run-dir, or lower checkpoint.keep");
+}
+
+NewestCheckpoint newest_valid_checkpoint(const fs::path& folder, const CheckpointCheck& check) {
   NewestCheckpoint newest;
-  const auto try_read = [&newest](const fs::path& path) -> std::optional<Value> {
+  const auto try_read = [&](const fs::path& path) -> std::optional<Value> {
     try {
-      return read_checkpoint(path);
-    } catch (const std::runtime_error& error) {
+      Value value = read_checkpoint(path);
+      if (check) {
+        check(path, value);
+      }
+      return value;
+    } catch (const DataError& error) {
       newest.rejected.push_back({path, error.what()});
-      return std::nullopt;
+    } catch (const SystemError& error) {
+      newest.rejected.push_back({path, error.what()});
     }
+    return std::nullopt;
   };
   std::error_code ignored;  // a file that cannot be looked at is not there to be chosen
-  if (fs::exists(last(), ignored)) {
-    newest.checkpoint = try_read(last());
-    newest.path = newest.checkpoint ? last() : fs::path();
+  const CheckpointDirectory directory(folder, 0);
+  const fs::path last = directory.last();
+  if (fs::symlink_status(last, ignored).type() != fs::file_type::not_found) {
+    newest.checkpoint = try_read(last);
+    newest.path = newest.checkpoint ? last : fs::path();
   }
   if (newest.checkpoint) {
     return newest;
   }
   std::pair<std::int64_t, int> progress{-1, -1};
-  for (const fs::path& path : files_of(path_)) {
-    if (path != best() && !epoch_of(path)) {
+  for (const fs::path& path : files_of(folder)) {
+    if (path != directory.best() && !epoch_of(path)) {
       continue;
     }
     std::optional<Value> candidate = try_read(path);

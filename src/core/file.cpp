@@ -1,10 +1,12 @@
 #include "temper/core/file.h"
 
 #include <fcntl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 
+#include "temper/core/disk.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -38,6 +40,22 @@ void sync(const std::filesystem::path& path, int flags) {
   }
 }
 
+// ".NAME.PID.tmp"
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  return concat(".", path.filename().string(), ".", ::getpid(), ".tmp");
+}
+
+bool is_temporary_name(std::string_view name) {
+  constexpr std::string_view kEnd = ".tmp";
+  if (!name.starts_with('.') || !name.ends_with(kEnd)) {
+    return false;
+  }
+  name.remove_suffix(kEnd.size());
+  const std::size_t dot = name.rfind('.');
+  return dot > 0 && dot + 1 < name.size() &&
+         name.find_first_not_of("0123456789", dot + 1) == std::string_view::npos;
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -63,8 +81,7 @@ void replace_file_atomically(
     const std::filesystem::path& path,
     const std::function<void(const std::filesystem::path& temporary)>& write) {
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
-  const std::filesystem::path temporary =
-      folder / concat(".", path.filename().string(), ".", ::getpid(), ".tmp");
+  const std::filesystem::path temporary = folder / temporary_name(path);
   try {
     write(temporary);
     sync(temporary, O_RDONLY);
@@ -94,6 +111,28 @@ void write_file_atomically(const std::filesystem::path& path, std::string_view c
       rest.remove_prefix(static_cast<std::size_t>(count));
     }
   });
+}
+
+void remove_interrupted_writes(const std::filesystem::path& folder) {
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, code)) {
+    if (is_temporary_name(entry.path().filename().string()) &&
+        entry.symlink_status().type() == std::filesystem::file_type::regular &&
+        ::unlink(entry.path().c_str()) != 0 && errno != ENOENT) {
+      throw_errno(concat("cannot remove ", entry.path().string()));
+    }
+  }
+  if (code && code != std::errc::no_such_file_or_directory) {
+    throw SystemError(concat("cannot list ", folder.string()), code.value());
+  }
+}
+
+std::uint64_t free_space(const std::filesystem::path& path) {
+  struct statvfs status {};
+  if (::statvfs(path.c_str(), &status) != 0) {
+    throw_errno(concat("cannot look at the file system of ", path.string()));
+  }
+  return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
 }  // namespace temper

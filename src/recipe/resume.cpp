@@ -1,13 +1,20 @@
 #include "recipe/resume.h"
 
+#include "temper/checkpoint/checksum.h"
 #include "temper/checkpoint/container.h"
+#include "temper/checkpoint/newest.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
+#include "temper/dist/agree.h"
 
 namespace temper {
 namespace {
 
 using Kind = ResumePolicy::Kind;
+
+std::int64_t update_of(const Value& checkpoint) {
+  return checkpoint.as_dict().at("progress").as_dict().at("update").as_int();
+}
 
 // Says which keys of the configuration are not those of the checkpoint.
 void log_changes(const std::string& path, const std::vector<ConfigChange>& changes) {
@@ -46,7 +53,9 @@ Value read_resume_file(const std::string& path) {
     return ConfigError(concat("--resume ", path, ": ", error.what()));
   };
   try {
-    return read_checkpoint(path);
+    Value checkpoint = read_checkpoint(path);
+    check_entries(path, checkpoint);
+    return checkpoint;
   } catch (const DataError& error) {
     throw refuse(error);
   } catch (const SystemError& error) {
@@ -67,7 +76,7 @@ namespace {
 // A folder that cannot be read is the user's mistake: it is no run directory.
 NewestCheckpoint newest_in(const std::filesystem::path& folder) {
   try {
-    return CheckpointDirectory(folder, 0).newest_valid();
+    return newest_valid_checkpoint(folder, check_entries);
   } catch (const SystemError& error) {
     throw ConfigError(concat("--run-dir must be a folder: ", error.what()));
   }
@@ -106,41 +115,104 @@ std::optional<ChosenCheckpoint> choose_checkpoint(const ResumePolicy& policy,
              : std::nullopt;
 }
 
+std::string resume_text(const ResumePolicy& policy, const std::filesystem::path& run_directory) {
+  std::optional<ChosenCheckpoint> chosen;
+  std::string text;
+  if (policy.kind == Kind::kFile || !run_directory.empty()) {
+    std::vector<RejectedFile> rejected;
+    try {
+      chosen = choose_checkpoint(policy, run_directory / "checkpoints", &rejected);
+    } catch (const ConfigError& error) {
+      return concat("resume: not possible now: ", error.what(), "\n");
+    }
+    for (const RejectedFile& file : rejected) {
+      text += concat("resume: ", file.path.string(), " is not used: ", file.reason, "\n");
+    }
+  }
+  return text +
+         (chosen ? concat("resume: from update ", update_of(chosen->checkpoint), ", ", chosen->path)
+                 : std::string("resume: starts anew")) +
+         "\n";
+}
+
+namespace {
+
+// The main rank's part of find_checkpoint; `error` gets what stops the run, `checksum` that of the
+// file.
+std::optional<ChosenCheckpoint> choose_and_check(const ResumePolicy& policy,
+                                                 const std::filesystem::path& folder,
+                                                 const ResumeKey& now,
+                                                 const std::vector<std::string>& allowed,
+                                                 std::string& error, std::string& checksum) {
+  std::optional<ChosenCheckpoint> chosen;
+  std::vector<RejectedFile> rejected;
+  try {
+    chosen = choose_checkpoint(policy, folder, &rejected);
+    if (chosen) {
+      check_resume(chosen->path, chosen->checkpoint, now, allowed);
+      checksum = concat(checkpoint_checksum(chosen->path));
+    }
+  } catch (const std::exception& refusal) {  // the other ranks wait for what becomes of this
+    error = refusal.what();
+  }
+  for (const RejectedFile& file : rejected) {
+    log_warning("checkpoint ", file.path.string(), " is not used: ", file.reason);
+  }
+  return chosen;
+}
+
+// On every rank but the main one, which has read the file with this checksum. An empty text or what
+// is wrong.
+std::string read_same(const std::string& path, const std::string& checksum,
+                      std::optional<Value>& out) {
+  try {
+    if (concat(checkpoint_checksum(path)) != checksum) {
+      return concat(path,
+                    " is another file here than for rank 0: the run directory must be the same "
+                    "folder on all hosts");
+    }
+    out = read_checkpoint(path);
+    return "";
+  } catch (const std::exception& error) {
+    return concat("cannot read the checkpoint that rank 0 goes on from: ", error.what());
+  }
+}
+
+}  // namespace
+
 std::optional<Value> find_checkpoint(const ResumePolicy& policy,
                                      const std::filesystem::path& folder,
                                      Communicator& communicator, ResumeKey& now,
                                      const std::vector<std::string>& allowed) {
   std::optional<ChosenCheckpoint> chosen;
   std::string error;
-  if (communicator.is_main_rank()) {
-    std::vector<RejectedFile> rejected;
-    try {
-      chosen = choose_checkpoint(policy, folder, &rejected);
-    } catch (const ConfigError& refusal) {
-      error = refusal.what();
-    }
-    for (const RejectedFile& file : rejected) {
-      log_warning("checkpoint ", file.path.string(), " is not used: ", file.reason);
-    }
+  std::string checksum;
+  const bool is_main = communicator.is_main_rank();
+  if (is_main) {
+    chosen = choose_and_check(policy, folder, now, allowed, error, checksum);
   }
   error = broadcast_text(communicator, error);
-  if (!error.empty()) {
-    throw ConfigError(error);  // on all ranks, which would else wait for the path
+  if (!error.empty()) {  // on all ranks, which would else wait for the path; the main rank says it
+    is_main ? throw ConfigError(error) : throw AgreedError(error);
   }
   const std::string path = broadcast_text(communicator, chosen ? chosen->path : "");
   if (path.empty()) {
     return std::nullopt;
   }
-  if (!chosen) {
-    chosen = {path, read_checkpoint(path)};
+  checksum = broadcast_text(communicator, checksum);
+  std::optional<Value> checkpoint;
+  if (is_main) {
+    checkpoint = std::move(chosen->checkpoint);
+  } else {
+    error = read_same(path, checksum, checkpoint);
   }
-  check_resume(path, chosen->checkpoint, now, allowed);
-  const ValueDict& saved = chosen->checkpoint.as_dict();
+  throw_if_any_failed(communicator, error);
+  const ValueDict& saved = checkpoint->as_dict();
   now.compute_threads = saved.at("compute_threads").as_int();
-  if (communicator.is_main_rank()) {
+  if (is_main) {
     log_changes(path, config_changes(saved.at("config").as_string(), now.config));
   }
-  return std::move(chosen->checkpoint);
+  return checkpoint;
 }
 
 }  // namespace temper

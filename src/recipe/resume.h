@@ -24,12 +24,19 @@ struct ChosenCheckpoint {
     const ResumePolicy& policy, const std::filesystem::path& folder,
     std::vector<RejectedFile>* rejected = nullptr);
 
+// The same in words, for a dry run: what a run in this run directory (empty: a new one) would go on
+// from, and which files it would pass over. Whether the data fit is not looked at.
+[[nodiscard]] std::string resume_text(const ResumePolicy& policy,
+                                      const std::filesystem::path& run_directory);
+
 // The entries of a checkpoint that `find_checkpoint` reads.
 [[nodiscard]] ValueDict to_entries(const ResumeKey& key);
 
-// A collective: the main rank chooses, all ranks read the same file. Nothing when the run starts
-// anew. Throws ConfigError when there must be one and is none, or when it does not fit the run.
-// `now.compute_threads` becomes that of the file.
+// A collective: the main rank chooses, all ranks read the same file, which their checksums show.
+// Nothing when the run starts anew. When there must be a file and is none, or when it does not fit
+// the run, the main rank throws ConfigError and the others AgreedError; when a rank cannot read it,
+// or finds another file there, all throw AgreedError. `now.compute_threads` becomes that of the
+// file.
 [[nodiscard]] std::optional<Value> find_checkpoint(const ResumePolicy& policy,
                                                    const std::filesystem::path& folder,
                                                    Communicator& communicator, ResumeKey& now,

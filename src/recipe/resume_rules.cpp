@@ -4,6 +4,7 @@
 #include <map>
 
 #include "temper/core/error.h"
+#include "temper/train/checkpoint_entries.h"
 
 namespace temper {
 namespace {
@@ -50,6 +51,17 @@ void check_allowed_changes(const std::vector<std::string>& names) {
                                meant.empty() ? "" : concat("; did you mean '", meant, "'?"),
                                ". Other keys may change without it"));
     }
+  }
+}
+
+void check_entries(const std::filesystem::path& path, const Value& checkpoint) {
+  const ValueDict& saved = checkpoint.as_dict();
+  check_run_state(path.string(), saved);
+  for (const std::string name : {"data_fingerprint", "config"}) {
+    static_cast<void>(saved.at(name).as_string());
+  }
+  for (const std::string name : {"seed", "global_batch_size", "compute_threads"}) {
+    static_cast<void>(saved.at(name).as_int());
   }
 }
 

@@ -2,6 +2,7 @@
 // What may change between a checkpoint and the run that goes on from it.
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ struct ResumeKey {
 // The names that --allow-change takes: data, run.seed, training.global_batch_size. Throws
 // ConfigError for another one.
 void check_allowed_changes(const std::vector<std::string>& names);
+
+// Throws DataError when an entry that a run needs is missing or of another type, ConfigError when
+// the checkpoint is of another format version: passing over it would lose what it holds.
+void check_entries(const std::filesystem::path& path, const Value& checkpoint);
 
 // Throws ConfigError when something that must be the same differs and is not among `allowed`.
 // `path` names the checkpoint.

@@ -2,11 +2,13 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "temper/core/file.h"
+#include "temper/core/log.h"
 #include "temper/metrics/csv_sink.h"
 #include "temper/metrics/jsonl_sink.h"
 #include "temper/metrics/metrics_log.h"
@@ -31,6 +33,42 @@ void write_run_files(const std::filesystem::path& run_directory, const LoadedCon
   document["seed"] = description.seed;
   document["data_fingerprint"] = description.data_fingerprint;
   write_file_atomically(run_directory / "run.json", document.dump(2) + "\n");
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path numbered(const fs::path& path, int number) {
+  return path.parent_path() / concat(path.stem().string(), ".", number, path.extension().string());
+}
+
+}  // namespace
+
+void set_aside_old_run(const fs::path& run_directory) {
+  std::vector<fs::path> old;
+  for (const char* name : {"metrics.jsonl", "epochs.csv", "checkpoints", "tensorboard"}) {
+    const fs::path path = run_directory / name;
+    const bool is_file = fs::path(name).has_extension();
+    if ((is_file ? fs::is_regular_file(path) : fs::is_directory(path)) && !fs::is_empty(path)) {
+      old.push_back(path);
+    }
+  }
+  if (old.empty()) {
+    return;
+  }
+  int number = 1;
+  while (std::ranges::any_of(
+      old, [&](const fs::path& path) { return fs::exists(numbered(path, number)); })) {
+    ++number;
+  }
+  std::vector<std::string> names;
+  for (const fs::path& path : old) {
+    fs::rename(path, numbered(path, number));
+    names.push_back(numbered(path, number).filename().string());
+  }
+  log_warning("--resume never: what an earlier run left in ", run_directory.string(),
+              " is kept as ", join(names, ", "));
 }
 
 std::unique_ptr<Sink> make_sinks(const std::filesystem::path& run_directory, const Config& config,

@@ -28,6 +28,10 @@ struct RunDescription {
 void write_run_files(const std::filesystem::path& run_directory, const LoadedConfig& loaded,
                      const RunDescription& description);
 
+// Keeps what an earlier run left in the folder, for a run that starts anew there: its records and
+// checkpoints get the next free number (metrics.1.jsonl, checkpoints.1), and the console one line.
+void set_aside_old_run(const std::filesystem::path& run_directory);
+
 // All sinks of the main rank. `resumed_update`: later records of an interrupted process are
 // dropped.
 [[nodiscard]] std::unique_ptr<Sink> make_sinks(const std::filesystem::path& run_directory,

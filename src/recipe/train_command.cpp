@@ -3,6 +3,7 @@
 #include <iostream>
 #include <optional>
 
+#include "recipe/resume.h"
 #include "recipe/resume_rules.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -49,7 +50,8 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     return 0;
   }
   if (command.dry_run) {
-    std::cout << dry_run_text(run.loaded, count_processes(command.start.processes));
+    std::cout << dry_run_text(run.loaded, count_processes(command.start.processes))
+              << resume_text(parse_resume_policy(command.resume), command.run_directory);
     return 0;
   }
   run.run_directory = command.run_directory;

@@ -30,6 +30,10 @@ namespace {
 void check_state(const ChosenCheckpoint& chosen, const Config& config, Classifier& model) {
   const ValueDict& saved = chosen.checkpoint.as_dict();
   load_state_dict(model, to_state_dict(saved.at("model").as_dict()), chosen.path);
+  if (config.training.weight_average && !saved.at("average").is_null()) {
+    load_state_dict(model, to_state_dict(saved.at("average").as_dict()),
+                    concat(chosen.path, ": average"));
+  }
   try {
     build_optimizer(config, model)->load_state(to_state_dict(saved.at("optimizer").as_dict()));
   } catch (const ConfigError& error) {

@@ -12,6 +12,9 @@
 #include "recipe/run_files.h"
 #include "recipe/training_inputs.h"
 #include "temper/checkpoint/directory.h"
+#include "temper/checkpoint/space.h"
+#include "temper/checkpoint/state_dict.h"
+#include "temper/core/disk.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/launch/run_directory.h"
@@ -68,6 +71,7 @@ class TrainingRank {
   void build_loaders();
   void announce() const;
   void build_training();
+  void warn_of_missing_space() const;
   void open_run_files(std::int64_t resumed_update, std::int64_t saved_update);
   [[nodiscard]] StopReason train();
   [[nodiscard]] TrainerParts trainer_parts();
@@ -261,7 +265,24 @@ void TrainingRank::build_training() {
                                    {.overlap = config_.distributed.overlap});
 }
 
+void TrainingRank::warn_of_missing_space() const {
+  const auto bytes_of = [](const StateDict& state) { return tensor_bytes(to_dict(state)); };
+  const std::uint64_t bytes = bytes_of(state_dict(*model_)) + bytes_of(optimizer_->state()) +
+                              bytes_of(method_->state()) +
+                              (average_ ? bytes_of(average_->tensors()) : 0);
+  const std::string warning =
+      missing_space(checkpoint_folder(), {.bytes = bytes,
+                                          .epochs = static_cast<int>(config_.checkpoint.keep),
+                                          .best = data_.validation != nullptr});
+  if (!warning.empty()) {
+    log_warning(warning);
+  }
+}
+
 void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t saved_update) {
+  if (run_.resume.kind == ResumePolicy::Kind::kNever) {
+    set_aside_old_run(run_directory_);
+  }
   write_run_files(run_directory_, run_.loaded,
                   {.command = run_.command,
                    .world_size = world_size(),
@@ -309,6 +330,9 @@ TrainerParts TrainingRank::trainer_parts() {
 StopReason TrainingRank::train() {
   if (is_main_rank()) {
     checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+    // Of an earlier process that was killed; the lock keeps living ones out.
+    remove_interrupted_writes(run_directory_);
+    remove_interrupted_writes(checkpoint_folder());
   }
   Trainer trainer(trainer_parts(), trainer_options());
   std::int64_t saved_update = 0;  // not that of the run when its updates have other samples now
@@ -321,6 +345,7 @@ StopReason TrainingRank::train() {
   // are.
   if (is_main_rank()) {
     announce();
+    warn_of_missing_space();
     open_run_files(trainer.progress().update, saved_update);
   }
   const StopReason reason = trainer.run();

@@ -3,6 +3,7 @@
 #include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
 #include "temper/models/model_state.h"
+#include "temper/train/checkpoint_entries.h"
 
 namespace temper {
 namespace {
@@ -60,13 +61,31 @@ Value run_state(const RunParts& parts, const Progress& progress, const RunShape&
   return dict;
 }
 
-Progress restore_run_state(const Value& checkpoint, const RunParts& parts, const RunShape& shape) {
-  const ValueDict& dict = checkpoint.as_dict();
-  const std::int64_t version = dict.at("format_version").as_int();
+void check_run_state(const std::string& source, const ValueDict& checkpoint) {
+  const std::int64_t version = checkpoint.at("format_version").as_int();
   if (version != kCheckpointFormatVersion) {
-    throw ConfigError(concat("the checkpoint has format version ", version,
+    throw ConfigError(concat(source, " has format version ", version,
                              ", this program reads version ", kCheckpointFormatVersion));
   }
+  for (const std::string name : {"model", "optimizer", "method"}) {
+    static_cast<void>(to_state_dict(checkpoint.at(name).as_dict()));
+  }
+  const ValueDict& saved = checkpoint.at("progress").as_dict();
+  static_cast<void>(read_progress(saved));
+  for (const std::string name : {"updates_per_epoch", "samples_per_epoch", "global_batch_size"}) {
+    if (saved.at(name).as_int() < 1) {
+      throw DataError(concat("the entry 'progress/", name, "' is not positive"));
+    }
+  }
+  if (!checkpoint.at("average").is_null()) {
+    static_cast<void>(to_state_dict(checkpoint.at("average").as_dict()));
+    static_cast<void>(saved.at("average_updates").as_double());
+  }
+}
+
+Progress restore_run_state(const Value& checkpoint, const RunParts& parts, const RunShape& shape) {
+  const ValueDict& dict = checkpoint.as_dict();
+  check_run_state("the checkpoint", dict);
   load_state_dict(parts.model, to_state_dict(dict.at("model").as_dict()), "the checkpoint");
   if (parts.average != nullptr) {
     restore_average(dict, *parts.average, parts.model);

@@ -32,9 +32,9 @@ class CheckpointDirectory {
   // `keep`: how many epoch files stay, the newest; 0 writes none. The folder is made by save.
   CheckpointDirectory(std::filesystem::path path, int keep);
 
-  // Writes last.pt, then copies it to the other names, each in one step. Copies, not links: damage
-  // to one file leaves the others whole. Files that an interrupted save left are removed. Throws
-  // SystemError; the files of earlier saves are then intact.
+  // Writes each file in one step, as a copy and no link, last.pt at the end: whatever ends the
+  // process, last.pt is whole, the old one or the new one, and the others are not behind it. Throws
+  // SystemError, for a full disk with the space needed; the files of earlier saves are then intact.
   void save(const Value& checkpoint, const CheckpointNames& names = {}) const;
 
   // last.pt when it is valid, else the valid file with the most progress (`progress.samples`, then

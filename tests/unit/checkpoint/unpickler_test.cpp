@@ -42,6 +42,29 @@ TEST(Unpickler, UnknownGlobalsAreNamedAndNotCalled) {
   EXPECT_THAT(error_of("cargparse\nNamespace\n)R."), HasSubstr("'argparse.Namespace'"));
 }
 
+// Each way by which Python's pickle gets to run something.
+TEST(Unpickler, NothingInAPickleIsRun) {
+  const std::string text = "X\x04\0\0\0true"s;
+  for (const std::string& evil : {
+           "cposix\nsystem\n("s + text + "tR.",                   // GLOBAL and REDUCE
+           "\x8c\x05posix\x8c\x06system\x93"s + text + "\x85R.",  // STACK_GLOBAL
+           "("s + text + "iposix\nsystem\n.",                     // INST
+           "(cposix\nsystem\n"s + text + "o.",                    // OBJ
+           "cposix\nsystem\n"s + text + "\x85\x81.",              // NEWOBJ
+           "cposix\nsystem\n"s + text + "\x85}\x92.",             // NEWOBJ_EX
+           "\x82\x01."s, "\x83\x01\0."s, "\x84\x01\0\0\0."s,      // EXT1, EXT2 and EXT4
+           "Ptrue\n."s,                                           // PERSID
+           "cbuiltins\neval\n."s, "cbuiltins\n__import__\n."s, "ctorch.serialization\nload\n."s,
+           "ctorch._utils\n_rebuild_sparse_tensor\n)R."s,
+           "ccollections\nOrderedDict\n)R}b\x85R."s,  // a call of data
+           "]}b."s,                                   // BUILD of something else than a dict
+       }) {
+    EXPECT_NE(error_of(evil), "no error") << testing::PrintToString(evil);
+  }
+  EXPECT_THAT(error_of("\x8c\x05posix\x8c\x06system\x93"s + text + "\x85R."),
+              HasSubstr("it needs the Python object 'posix.system', which is not read for safety"));
+}
+
 TEST(Unpickler, OperationsBeyondDataAreRefused) {
   EXPECT_THAT(error_of("(i__main__\nx\n."), HasSubstr("operation 105"));  // INST
   EXPECT_THAT(error_of("\x82\x01."), HasSubstr("operation 130"));         // EXT1
