@@ -24,11 +24,12 @@ int run(const temper::apps::CommonArguments& common, temper::EvaluationRun evalu
     temper::check_evaluation_inputs(evaluation);
     return std::filesystem::path();
   };
-  return temper::start_ranks(common.start_options(), no_directory,
-                             [&](const temper::RankEnvironment& environment) {
-                               evaluation.environment = environment;
-                               return temper::run_evaluation_rank(evaluation);
-                             });
+  temper::StartOptions start = common.start_options();
+  start.uses_gpus = evaluation.loaded.config.distributed.backend != "gloo";
+  return temper::start_ranks(start, no_directory, [&](const temper::RankEnvironment& environment) {
+    evaluation.environment = environment;
+    return temper::run_evaluation_rank(evaluation);
+  });
 }
 
 int export_weights(const temper::apps::CommonArguments& common,

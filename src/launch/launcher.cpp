@@ -112,6 +112,9 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, int ra
   for (const auto& [name, value] : options.environment) {
     variables[name] = value;
   }
+  if (static_cast<std::size_t>(rank) < options.visible_devices.size()) {
+    variables["CUDA_VISIBLE_DEVICES"] = options.visible_devices[static_cast<std::size_t>(rank)];
+  }
   variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(options.processes);
   variables["MASTER_ADDR"] = kAddress;

@@ -1,8 +1,8 @@
 #include <ATen/core/Tensor.h>
 
+#include "recipe/rank_places.h"
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
-#include "temper/dist/device.h"
 #include "temper/recipe/build.h"
 #include "temper/recipe/start.h"
 
@@ -61,16 +61,15 @@ std::string memory_table(const Config& config) {
 
 }  // namespace
 
-std::string dry_run_text(const LoadedConfig& loaded, int processes) {
+std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options) {
   const Config& config = loaded.config;
   std::string text = print_config(loaded);
-  const int gpus = config.distributed.backend == "gloo" ? 0 : visible_gpus();
+  const GpuSelection gpus = selected_gpus(options);
+  const int processes = count_processes(options, gpus);
   const CpuBudget budget = cpu_budget();
-  text += concat("\nplacement:\n");
-  for (int rank = 0; rank < processes; ++rank) {
-    text += concat("  rank ", rank, ": ", gpus > 0 ? concat("cuda:", gpus == 1 ? 0 : rank) : "cpu",
-                   ", ", std::max(1, budget.cpus / processes), " compute threads\n");
-  }
+  text += concat("\nplacement: ", processes, processes == 1 ? " process, " : " processes, ",
+                 std::max(1, budget.cpus / processes), " compute threads each\n",
+                 placement_table(planned_places(processes, gpus)));
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,
                  " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdlib>
 
+#include "recipe/rank_places.h"
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -85,18 +86,13 @@ void RankRuntime::choose_device(const Config& config) {
     placement_ = {at::Device(at::kCPU), scalar_type(config.training.precision)};
     return;
   }
-  // A scheduler may show each task its own GPU alone, which is then number 0; our launcher shows
-  // all.
-  const bool own_gpu_alone = gpus == 1 && environment_.launcher != LauncherKind::kSpawn;
-  if (!own_gpu_alone && environment_.local_rank >= gpus) {
-    throw ConfigError(concat("local rank ", environment_.local_rank, " has no GPU, visible: ", gpus,
-                             "; start fewer processes with --nproc, or set "
-                             "distributed.backend=gloo to train on the CPU"));
-  }
+  const char* shown = std::getenv("CUDA_VISIBLE_DEVICES");
+  const bool slice = shown != nullptr && std::string_view(shown).starts_with("MIG-");
+  const int index = choose_gpu(environment_, gpus, slice);
+  hidden_peers_ = hidden_peers_warning(environment_, gpus, slice);
   if (config.run.deterministic) {
     use_deterministic_kernels();
   }
-  const int index = gpus == 1 ? 0 : environment_.local_rank;
   bind_gpu(index);
   placement_ = {at::Device(at::kCUDA, static_cast<at::DeviceIndex>(index)),
                 scalar_type(config.training.precision)};
@@ -132,6 +128,7 @@ void RankRuntime::connect() {
     }
     start_barrier(*store_, env.rank, env.world_size, timeout_);
   }
+  show_places();
   communicator_ =
       make_communicator(store(), {.rank = env.rank,
                                   .world_size = env.world_size,
@@ -139,6 +136,21 @@ void RankRuntime::connect() {
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
                                   .address = own_address(env.master_address)});
+}
+
+void RankRuntime::show_places() {
+  const at::Device& device = placement_.device;
+  const RankPlace own = own_place(
+      environment_.rank, device.is_cuda() ? std::optional<int>(device.index()) : std::nullopt);
+  const std::vector<RankPlace> places =
+      store_ ? share_places(*store_, own, environment_.world_size, timeout_) : std::vector{own};
+  if (!is_main_rank() || (places.size() == 1 && !own.gpu)) {
+    return;
+  }
+  log_info("placement:\n", placement_table(places));
+  if (!hidden_peers_.empty()) {
+    log_warning(hidden_peers_);
+  }
 }
 
 std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {

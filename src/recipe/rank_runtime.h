@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
@@ -43,12 +44,14 @@ class RankRuntime {
  private:
   void choose_device(const Config& config);
   void choose_threads(const Config& config, std::optional<int> cpus);
+  void show_places();
 
   RankEnvironment environment_;
   WorkerSignals signals_;
   std::optional<ParentWatchdog> watchdog_;
   Heartbeat heartbeat_;
   Placement placement_;
+  std::string hidden_peers_;  // a warning
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
   RankThreads threads_;

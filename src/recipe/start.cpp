@@ -12,9 +12,19 @@
 
 namespace temper {
 
-int count_processes(const std::string& text) {
+GpuSelection selected_gpus(const StartOptions& options) {
+  if (!options.uses_gpus) {
+    return {};
+  }
+  const char* variable = std::getenv("CUDA_VISIBLE_DEVICES");
+  const std::string visible = variable == nullptr ? "" : variable;
+  return select_gpus(options.gpus, variable == nullptr ? nullptr : &visible, list_gpus());
+}
+
+int count_processes(const StartOptions& options, const GpuSelection& gpus) {
+  const std::string& text = options.processes;
   if (text == "auto") {
-    return std::max(1, visible_gpus());
+    return std::max(1, static_cast<int>(gpus.gpus.size()));
   }
   int count = 0;
   const auto result = std::from_chars(text.data(), text.data() + text.size(), count);
@@ -24,6 +34,7 @@ int count_processes(const std::string& text) {
     throw ConfigError(
         concat("--nproc ", text, ": expected auto or a number from 1 to ", kMostProcesses));
   }
+  require_gpu_for_each(count, gpus);
   return count;
 }
 
@@ -33,7 +44,11 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
   if (environment) {
     return work(*environment);
   }
-  LauncherOptions launcher{.processes = count_processes(options.processes),
+  const GpuSelection gpus = selected_gpus(options);
+  for (const std::string& warning : gpus.warnings) {
+    log_warning(warning);
+  }
+  LauncherOptions launcher{.processes = count_processes(options, gpus),
                            .command = options.command,
                            .run_directory = {},
                            .grace = options.grace,
@@ -46,9 +61,10 @@ int start_ranks(const StartOptions& options, const std::function<std::filesystem
   if (std::getenv("OMP_WAIT_POLICY") == nullptr && std::getenv("GOMP_SPINCOUNT") == nullptr) {
     launcher.environment["GOMP_SPINCOUNT"] = "1000";
   }
-  if (options.gpus != "all") {
-    launcher.environment["CUDA_VISIBLE_DEVICES"] = options.gpus;
+  if (!gpus.visible_devices.empty()) {
+    launcher.environment["CUDA_VISIBLE_DEVICES"] = gpus.visible_devices;
   }
+  launcher.visible_devices = gpus.visible_device_of_rank;
   return run_launcher(launcher);
 }
 

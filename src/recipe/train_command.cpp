@@ -48,8 +48,10 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     std::cout << print_config(run.loaded);
     return 0;
   }
+  StartOptions start = command.start;
+  start.uses_gpus = run.loaded.config.distributed.backend != "gloo";
   if (command.dry_run) {
-    std::cout << dry_run_text(run.loaded, count_processes(command.start.processes));
+    std::cout << dry_run_text(run.loaded, start);
     return 0;
   }
   run.run_directory = command.run_directory;
@@ -61,8 +63,8 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   run.command = command.start.command;
   std::optional<RunDirectoryLock> lock;
   return start_ranks(
-      command.start,
-      [&] { return prepare(run, count_processes(command.start.processes), catalogs, lock); },
+      start,
+      [&] { return prepare(run, count_processes(start, selected_gpus(start)), catalogs, lock); },
       [&](const RankEnvironment& environment) {
         run.environment = environment;
         return run_training_rank(run, catalogs);

@@ -19,6 +19,7 @@ struct LauncherOptions {
   std::chrono::milliseconds peer_grace = std::chrono::seconds(10);  // after a rank has failed
   int threads_per_process = 0;                       // sets OMP_NUM_THREADS; 0 leaves the user's
   std::map<std::string, std::string> environment{};  // added to the ranks' environment
+  std::vector<std::string> visible_devices{};        // CUDA_VISIBLE_DEVICES of each rank, or empty
   int max_restarts = 0;                              // only 0 for now, else ConfigError
   std::optional<std::chrono::milliseconds> hang_timeout{};  // only none for now, else ConfigError
 };

@@ -10,12 +10,14 @@
 
 #include "temper/launch/environment.h"
 #include "temper/recipe/load_config.h"
+#include "temper/recipe/placement.h"
 
 namespace temper {
 
 struct StartOptions {
   std::string processes = "auto";  // --nproc
   std::string gpus = "all";        // --gpus
+  bool uses_gpus = true;           // false: the ranks take the CPU, whatever there is
   std::string launcher = "auto";   // --launcher
   std::chrono::milliseconds grace = std::chrono::seconds(60);
   std::chrono::milliseconds peer_grace = std::chrono::seconds(10);
@@ -30,9 +32,12 @@ struct StartOptions {
                               const std::function<std::filesystem::path()>& prepare,
                               const std::function<int(const RankEnvironment&)>& work);
 
-// Processes on this host for --nproc: a number, or auto for one a visible GPU and one without.
-// Throws ConfigError.
-[[nodiscard]] int count_processes(const std::string& text);
+// The GPUs of --gpus among the visible ones; none when the ranks take the CPU. Throws ConfigError.
+[[nodiscard]] GpuSelection selected_gpus(const StartOptions& options);
+
+// Processes on this host for --nproc: a number, or auto for one a selected GPU and one without.
+// Throws ConfigError, also when there are more than selected GPUs.
+[[nodiscard]] int count_processes(const StartOptions& options, const GpuSelection& gpus);
 
 // Runs a program's main part: errors are printed to standard error and become the exit status (2
 // for the user's mistakes).
@@ -43,6 +48,6 @@ struct StartOptions {
 
 // The text of --dry-run: resolved configuration, placement of each rank, memory a rank needs, and
 // whether the data is there.
-[[nodiscard]] std::string dry_run_text(const LoadedConfig& loaded, int processes);
+[[nodiscard]] std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options);
 
 }  // namespace temper
