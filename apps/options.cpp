@@ -13,7 +13,9 @@ namespace temper::apps {
 
 StartOptions CommonArguments::start_options() const {
   StartOptions options = start;
-  options.grace = parse_duration(grace);
+  // Slurm kills 30 s after its first signal.
+  options.grace =
+      grace.empty() ? parse_duration(slurm_job().empty() ? "60s" : "25s") : parse_duration(grace);
   options.peer_grace = parse_duration(peer_grace);
   if (!ignored_local_rank.empty()) {
     log_info("--local-rank is ignored: the local rank comes from the environment");
@@ -31,7 +33,8 @@ void add_common_options(CLI::App& app, CommonArguments& arguments, int argc, cha
                  "processes on this host, or auto: one a visible GPU, 1 without");
   app.add_option("--gpus", arguments.start.gpus, "all, or a list as for CUDA_VISIBLE_DEVICES");
   app.add_option("--launcher", arguments.start.launcher, "auto, spawn, env, slurm, mpi or none");
-  app.add_option("--grace", arguments.grace, "time to save after a stop signal");
+  app.add_option("--grace", arguments.grace,
+                 "time to save after a stop signal; default 60s, in a Slurm job 25s");
   app.add_option("--peer-grace", arguments.peer_grace,
                  "time for the other ranks after one has failed");
   app.add_option("--cpus", arguments.cpus, "CPU cores of this job")->check(CLI::Range(1, 4096));

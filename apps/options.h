@@ -14,7 +14,7 @@ struct CommonArguments {
   std::vector<std::filesystem::path> configs;
   std::vector<std::string> overrides;
   StartOptions start;
-  std::string grace = "60s";
+  std::string grace;  // empty: the default of this place
   std::string peer_grace = "10s";
   int cpus = 0;  // 0: the budget of this process
   std::string ignored_local_rank;

@@ -24,8 +24,9 @@ fail() {
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpng-dev libjpeg62-turbo-dev zlib1g-dev
   libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv)
-# The wallpapers are the photos of scripts/make_photo_set.py.
+# The wallpapers are the photos of scripts/make_photo_set.py. Slurm, Open MPI and ip are launchers and hosts of tests.
 test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev
+  slurmctld slurmd slurm-client munge openmpi-bin iproute2
   lomiri-wallpapers-16.04 lomiri-wallpapers-20.04 mate-backgrounds ukui-wallpapers)
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -58,6 +59,17 @@ is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2> /dev/null) == installed ]]
 }
 
+# The tests start their own Slurm: its packages' services must not start, nor fail to where no init runs. A policy that
+# is there already decides as it did before.
+keep_services_still() {
+  local policy=/usr/sbin/policy-rc.d
+  if [[ ! -e $policy ]]; then
+    printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee $policy > /dev/null
+    "${as_root[@]}" chmod 755 $policy
+    trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+  fi
+}
+
 install_system_packages() {
   local wanted=("${build_packages[@]}") missing=() package
   [[ $flavour == tests ]] && wanted+=("${test_packages[@]}")
@@ -76,7 +88,7 @@ install_system_packages() {
     say "system packages: all ${#wanted[@]} are installed"
     return
   fi
-  local as_root=()
+  as_root=()
   if ((EUID != 0)); then
     command -v sudo > /dev/null ||
       fail "these system packages are missing, and this is neither root nor is sudo here. As root, run:" \
@@ -86,10 +98,15 @@ install_system_packages() {
   say "system packages: installing ${missing[*]}"
   "${as_root[@]}" apt-get update -qq ||
     fail "apt-get update failed: is the network there, and are the entries in /etc/apt right?"
+  keep_services_still
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq -o Dpkg::Use-Pty=0 \
       --no-install-recommends "${missing[@]}" ||
     fail "apt-get could not install: ${missing[*]}" \
       "Its message stands above. Debian 12 has all of them; other systems may name them otherwise."
+  if [[ -n $(trap -p EXIT) ]]; then
+    "${as_root[@]}" rm -f /usr/sbin/policy-rc.d
+    trap - EXIT
+  fi
 }
 
 # A stamp holds the hash of what decides the content of the environment; a larger flavour covers a smaller one.

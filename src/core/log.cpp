@@ -1,5 +1,6 @@
 #include "temper/core/log.h"
 
+#include <spdlog/sinks/basic_file_sink.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -50,6 +51,16 @@ LogLevel parse_log_level(std::string_view name) {
 }
 
 void configure_log(LogLevel level, const std::string& prefix) { apply(level, prefix); }
+
+void add_log_file(const std::filesystem::path& path) {
+  try {
+    auto sink = std::make_shared<spdlog::sinks::basic_file_sink_mt>(path.string());
+    sink->set_pattern("%H:%M:%S.%e %l: %v");
+    spdlog::default_logger()->sinks().push_back(std::move(sink));
+  } catch (const spdlog::spdlog_ex&) {
+    throw_errno(concat("cannot open the log ", path.string()));
+  }
+}
 
 void log_message(LogLevel level, const std::string& message) {
   // A function-local constant sets the pattern for programs that never call configure_log.

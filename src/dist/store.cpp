@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "dist/reach_host.h"
 #include "dist/store_handle.h"
 #include "temper/core/error.h"
 
@@ -28,10 +29,10 @@ auto with_place(const Store& store, const char* what, const Function& function) 
   try {
     return function();
   } catch (const std::exception& error) {
-    throw std::runtime_error(concat("store at ", store.address(), ":", store.port(), ": ", what,
-                                    ": ", first_line(error),
-                                    "; the process that hosts it may have ended: look for the "
-                                    "first error of the run"));
+    throw LostPeerError(concat("store at ", store.address(), ":", store.port(), ": ", what, ": ",
+                               first_line(error),
+                               "; the process that hosts it may have ended: look for the "
+                               "first error of the run"));
   }
 }
 
@@ -64,20 +65,22 @@ Store Store::host(const StoreHostOptions& options) {
   }
 }
 
-Store Store::connect(const std::string& host, std::uint16_t port, milliseconds timeout) {
+Store Store::connect(const std::string& host, std::uint16_t port, milliseconds timeout,
+                     milliseconds connect_timeout) {
+  // c10d would retry in silence and name no address.
+  const std::string address = wait_for_listener(host, port, std::min(timeout, connect_timeout));
   c10d::TCPStoreOptions c10d_options;
   c10d_options.port = port;
   c10d_options.waitWorkers = false;
   c10d_options.timeout = timeout;
   try {
     auto handle = std::make_unique<Handle>();
-    handle->store = c10::make_intrusive<c10d::TCPStore>(host, c10d_options);
+    handle->store = c10::make_intrusive<c10d::TCPStore>(address, c10d_options);
     return Store(std::move(handle), host, port);
   } catch (const std::exception& error) {
-    throw std::runtime_error(concat("cannot reach the store at ", host, ":", port, " within ",
-                                    timeout.count(), " ms: ", first_line(error),
-                                    "; check MASTER_ADDR and MASTER_PORT, the name's resolution, "
-                                    "and that rank 0 or the agent runs"));
+    throw std::runtime_error(concat("the store at ", host, ":", port, " (", address,
+                                    ") does not answer as a store: ", first_line(error),
+                                    "; does another program use the port? Check MASTER_PORT"));
   }
 }
 

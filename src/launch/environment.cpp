@@ -2,12 +2,11 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <charconv>
-#include <cstdlib>
-#include <limits>
-#include <vector>
 
+#include "launch/scheduler_environment.h"
+#include "launch/variables.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -16,79 +15,31 @@ namespace {
 constexpr std::array kRankVariables = {"RANK", "WORLD_SIZE", "LOCAL_RANK"};
 constexpr std::array kMasterVariables = {"MASTER_ADDR", "MASTER_PORT"};
 
-const std::string* find(const EnvironmentVariables& variables, const std::string& name) {
-  const auto entry = variables.find(name);
-  return entry == variables.end() || entry->second.empty() ? nullptr : &entry->second;
+bool any_set(const EnvironmentVariables& variables, std::span<const char* const> names) {
+  return std::ranges::any_of(names,
+                             [&](const char* name) { return find(variables, name) != nullptr; });
 }
 
-int number(const EnvironmentVariables& variables, const std::string& name, int lowest,
-           int highest) {
-  const std::string* text = find(variables, name);
-  require(text != nullptr, name, " is read before it is checked");
-  int value = 0;
-  const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), value);
-  if (error != std::errc() || end != text->data() + text->size() || value < lowest ||
-      value > highest) {
-    throw ConfigError(concat("environment variable ", name, "='", *text,
-                             "': expected a whole number from ", lowest, " to ", highest));
-  }
-  return value;
-}
-
-int number_or(const EnvironmentVariables& variables, const std::string& name, int lowest,
-              int fallback) {
-  return find(variables, name) == nullptr
-             ? fallback
-             : number(variables, name, lowest, std::numeric_limits<int>::max());
-}
-
-void require_below(int value, int bound, const char* value_name, const char* bound_name) {
-  if (value >= bound) {
-    throw ConfigError(concat("the environment contradicts itself: ", value_name, "=", value,
-                             " must be below ", bound_name, "=", bound,
-                             "; unset the variables or start through torchrun"));
-  }
-}
-
-struct Tuple {
-  std::vector<std::string> present;
-  std::vector<std::string> missing;
-  bool has_rank = false;
-};
-
-Tuple find_tuple(const EnvironmentVariables& variables) {
-  Tuple tuple;
-  for (const char* name : kRankVariables) {
-    const bool found = find(variables, name) != nullptr;
-    tuple.has_rank = tuple.has_rank || found;
-    (found ? tuple.present : tuple.missing).emplace_back(name);
-  }
-  for (const char* name : kMasterVariables) {
-    (find(variables, name) != nullptr ? tuple.present : tuple.missing).emplace_back(name);
-  }
-  return tuple;
-}
-
-void require_complete(const Tuple& tuple) {
-  if (!tuple.missing.empty()) {
-    const std::string present = tuple.present.empty() ? "none" : join(tuple.present, ", ");
-    throw ConfigError(concat("the environment names a rank only in part: present ", present,
-                             "; missing ", join(tuple.missing, ", "),
-                             "; set all of them, or unset them and use --launcher spawn"));
-  }
+void require_tuple(const EnvironmentVariables& variables) {
+  require_all(variables, {"RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"},
+              "the environment names a rank only in part",
+              "set all of them, or unset them and use --launcher spawn");
 }
 
 RankEnvironment read_tuple(const EnvironmentVariables& variables) {
-  constexpr int kMost = std::numeric_limits<int>::max();
+  require_tuple(variables);
   RankEnvironment result;
-  result.world_size = number(variables, "WORLD_SIZE", 1, kMost);
-  result.rank = number(variables, "RANK", 0, kMost);
-  result.local_rank = number(variables, "LOCAL_RANK", 0, kMost);
+  result.world_size = number(variables, "WORLD_SIZE", 1);
+  result.rank = number(variables, "RANK", 0);
+  result.local_rank = number(variables, "LOCAL_RANK", 0);
   result.local_world_size = number_or(variables, "LOCAL_WORLD_SIZE", 1, result.world_size);
   require_below(result.rank, result.world_size, "RANK", "WORLD_SIZE");
   require_below(result.local_rank, result.local_world_size, "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   require_below(result.local_world_size - 1, result.world_size, "LOCAL_WORLD_SIZE - 1",
                 "WORLD_SIZE");
+  result.nodes =
+      number_or(variables, "GROUP_WORLD_SIZE", 1,
+                (result.world_size + result.local_world_size - 1) / result.local_world_size);
   result.master_address = *find(variables, "MASTER_ADDR");
   result.master_port = static_cast<std::uint16_t>(number(variables, "MASTER_PORT", 1, 65535));
   return result;
@@ -111,7 +62,6 @@ RankEnvironment own_rank(const EnvironmentVariables& variables, const std::strin
     throw ConfigError(concat("environment variable TEMPER_LAUNCHER='", launcher,
                              "': it is set by Temper's launcher alone, to 'spawn'; unset it"));
   }
-  require_complete(find_tuple(variables));
   RankEnvironment result = read_tuple(variables);
   result.launcher = LauncherKind::kSpawn;
   result.store_is_hosted = true;
@@ -123,55 +73,53 @@ RankEnvironment own_rank(const EnvironmentVariables& variables, const std::strin
   return result;
 }
 
-[[noreturn]] void refuse(const std::string& found) {
-  throw ConfigError(concat(found,
-                           ": this launcher is not supported yet and comes later; use "
-                           "`--launcher spawn` for one host, or torchrun"));
-}
-
-bool more_than_one(const EnvironmentVariables& variables, const char* name) {
-  return number_or(variables, name, 0, 0) > 1;
-}
-
-void refuse_slurm(const EnvironmentVariables& variables) {
-  if (find(variables, "SLURM_STEP_ID") != nullptr) {
-    if (more_than_one(variables, "SLURM_STEP_NUM_TASKS")) {
-      refuse("this process is a task of a Slurm step (SLURM_STEP_NUM_TASKS > 1)");
-    }
+// Two launchers that name different ranks for this process: one of them is left over.
+void require_agreement(const RankEnvironment& chosen, const char* chosen_name,
+                       const EnvironmentVariables& variables, const char* rank_name,
+                       const char* size_name) {
+  if (!more_than_one(variables, size_name) || find(variables, rank_name) == nullptr) {
     return;
   }
-  if (find(variables, "SLURM_JOB_ID") != nullptr && more_than_one(variables, "SLURM_NTASKS")) {
-    const std::string& tasks = *find(variables, "SLURM_NTASKS");
-    throw ConfigError(
-        concat("inside a Slurm allocation of ", tasks,
-               " tasks, but not in a step: one process would run "
-               "instead of ",
-               tasks, "; the line to use is `srun --ntasks=", tasks,
-               " --kill-on-bad-exit=1 trainer ...`, but Slurm steps come later: for now use "
-               "`--launcher spawn --nproc N` on one host"));
+  const int rank = number(variables, rank_name, 0);
+  const int size = number(variables, size_name, 1);
+  if (rank != chosen.rank || size != chosen.world_size) {
+    throw ConfigError(concat("the environment names two ranks: rank ", chosen.rank, " of ",
+                             chosen.world_size, " by ", chosen_name, ", and ", rank_name, "=", rank,
+                             " of ", size_name, "=", size,
+                             "; unset the variables that are left over, or choose with "
+                             "--launcher env, slurm or mpi"));
   }
 }
 
-void refuse_mpi(const EnvironmentVariables& variables) {
-  if (more_than_one(variables, "OMPI_COMM_WORLD_SIZE")) {
-    refuse("started by mpirun of Open MPI (OMPI_COMM_WORLD_SIZE > 1)");
-  }
-  if (more_than_one(variables, "PMI_SIZE")) {
-    refuse("started by an MPI launcher (PMI_SIZE > 1)");
-  }
-}
-
-std::optional<RankEnvironment> detect_automatically(const EnvironmentVariables& variables) {
-  const Tuple tuple = find_tuple(variables);
+std::optional<RankEnvironment> detect_automatically(const EnvironmentVariables& variables,
+                                                    std::span<const std::string> command) {
   // Job scripts export MASTER_ADDR and MASTER_PORT for Slurm's tasks, so these alone name no rank.
-  if (tuple.has_rank) {
-    require_complete(tuple);
-    return torchrun_rank(variables);
+  if (any_set(variables, kRankVariables)) {
+    RankEnvironment rank = torchrun_rank(variables);
+    // An agent of torchrun may itself be a task of a step.
+    if (rank.run_id.empty()) {
+      if (is_slurm_task(variables)) {
+        require_agreement(rank, "RANK and WORLD_SIZE", variables, "SLURM_PROCID",
+                          "SLURM_STEP_NUM_TASKS");
+      }
+      require_agreement(rank, "RANK and WORLD_SIZE", variables, "OMPI_COMM_WORLD_RANK",
+                        "OMPI_COMM_WORLD_SIZE");
+    }
+    return rank;
   }
-  refuse_slurm(variables);
-  refuse_mpi(variables);
-  if (!tuple.present.empty()) {
-    require_complete(tuple);
+  if (is_slurm_task(variables)) {
+    RankEnvironment rank = slurm_rank(variables);
+    // mpirun starts its own daemons by srun: their processes see both.
+    require_agreement(rank, "the Slurm step", variables, "OMPI_COMM_WORLD_RANK",
+                      "OMPI_COMM_WORLD_SIZE");
+    return rank;
+  }
+  if (is_mpi_process(variables)) {
+    return mpi_rank(variables);
+  }
+  require_step(variables, command);
+  if (any_set(variables, kMasterVariables) && find(variables, "SLURM_JOB_ID") == nullptr) {
+    require_tuple(variables);
   }
   return std::nullopt;
 }
@@ -202,6 +150,10 @@ std::string_view launcher_name(LauncherKind kind) {
       return "spawn";
     case LauncherKind::kTorchrun:
       return "torchrun";
+    case LauncherKind::kSlurm:
+      return "srun";
+    case LauncherKind::kMpi:
+      return "mpirun";
     case LauncherKind::kNone:
       break;
   }
@@ -221,22 +173,22 @@ EnvironmentVariables environment_variables() {
 }
 
 std::optional<RankEnvironment> detect_environment(LauncherChoice choice,
-                                                  const EnvironmentVariables& variables) {
+                                                  const EnvironmentVariables& variables,
+                                                  std::span<const std::string> command) {
   if (const std::string* launcher = find(variables, "TEMPER_LAUNCHER")) {
     return own_rank(variables, *launcher);
   }
   switch (choice) {
     case LauncherChoice::kAuto:
-      return detect_automatically(variables);
+      return detect_automatically(variables, command);
     case LauncherChoice::kSpawn:
       return std::nullopt;
     case LauncherChoice::kEnvironment:
-      require_complete(find_tuple(variables));
       return torchrun_rank(variables);
     case LauncherChoice::kSlurm:
-      refuse("--launcher slurm");
+      return slurm_rank(variables);
     case LauncherChoice::kMpi:
-      refuse("--launcher mpi");
+      return mpi_rank(variables);
     case LauncherChoice::kNone:
       break;
   }

@@ -9,8 +9,8 @@
 
 #include <array>
 #include <cerrno>
-#include <system_error>
 
+#include "launch/attempt.h"
 #include "launch/failure_report.h"
 #include "launch/rank_output.h"
 #include "launch/rank_process.h"
@@ -20,11 +20,10 @@
 #include "temper/core/file.h"
 #include "temper/dist/store.h"
 #include "temper/launch/environment.h"
+#include "temper/launch/host_address.h"
 
 namespace temper {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kAddress = "127.0.0.1";
 constexpr std::array kHandledSignals = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
@@ -63,35 +62,6 @@ Store host_store(int world_size) {
   FileDescriptor listener = listen_locally();
   return Store::host(
       {.address = kAddress, .world_size = world_size, .listening_descriptor = listener.release()});
-}
-
-struct Attempt {
-  int number = 1;
-  fs::path directory;
-};
-
-// Logs are never overwritten; the report of an earlier attempt moves to its logs.
-Attempt make_attempt(const fs::path& run_directory) {
-  Attempt attempt;
-  if (run_directory.empty()) {
-    return attempt;
-  }
-  const fs::path logs = run_directory / "logs";
-  std::error_code error;
-  fs::create_directories(logs, error);
-  const auto name = [&](int number) { return logs / concat("attempt-", number); };
-  while (!error && !fs::create_directory(name(attempt.number), error) && !error) {
-    ++attempt.number;
-  }
-  if (error) {
-    throw ConfigError(concat("cannot make ", name(attempt.number).string(), ": ", error.message()));
-  }
-  const fs::path report = run_directory / "failure.json";
-  if (attempt.number > 1 && fs::exists(report)) {
-    fs::rename(report, name(attempt.number - 1) / "failure.json");
-  }
-  attempt.directory = name(attempt.number);
-  return attempt;
 }
 
 // What another launcher has set would contradict ours.
@@ -134,12 +104,6 @@ std::vector<std::string> rank_environment(const LauncherOptions& options, int ra
   return result;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
-
 void report(const Verdict& verdict, const ReportPlace& place, Console& console) {
   if (!verdict.cause) {
     return;
@@ -174,7 +138,7 @@ void check_launcher_options(const LauncherOptions& options) {
 int run_launcher(const LauncherOptions& options) {
   check_launcher_options(options);
   const FileDescriptor signals = take_signals();
-  const Attempt attempt = make_attempt(options.run_directory);
+  const Attempt attempt = start_attempt(options.run_directory);
   const Store store = host_store(options.processes);
   SharedPage page(options.processes);
   Console console;

@@ -7,10 +7,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <vector>
 
+#include "launch/attempt.h"
 #include "temper/core/error.h"
+#include "temper/core/file.h"
+#include "temper/core/log.h"
 
 namespace temper {
 namespace {
@@ -84,6 +88,11 @@ std::string three_digits(int number) {
   return std::string(text.size() < 3 ? 3 - text.size() : 0, '0') + text;
 }
 
+bool is_number(const std::string& name) {
+  return name.size() >= 3 && name.size() <= 9 &&
+         name.find_first_not_of("0123456789") == std::string::npos;
+}
+
 // One above the highest number in use, so that a deleted run's number does not come back in the
 // middle.
 int next_number(const fs::path& parent) {
@@ -91,12 +100,42 @@ int next_number(const fs::path& parent) {
   std::error_code ignored;  // a folder that is not there holds no runs; others show at mkdir
   for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
     const std::string name = entry.path().filename().string();
-    if (name.size() >= 3 && name.size() <= 9 &&
-        name.find_first_not_of("0123456789") == std::string::npos) {
+    if (is_number(name)) {
       highest = std::max(highest, std::stoi(name));
     }
   }
   return highest + 1;
+}
+
+bool have_one_in_common(const std::vector<std::string>& left,
+                        const std::vector<std::string>& right) {
+  return std::ranges::any_of(left, [&](const std::string& entry) {
+    return std::ranges::find(right, entry) != right.end();
+  });
+}
+
+bool belongs_to(const fs::path& run_file, const LaunchIdentity& identity) {
+  try {
+    const nlohmann::json launch = nlohmann::json::parse(read_file(run_file)).at("launch");
+    return launch.at("run_id").get<std::string>() == identity.run_id &&
+           have_one_in_common(launch.at("agents").get<std::vector<std::string>>(), identity.agents);
+  } catch (const std::exception&) {  // another kind of run, or none
+    return false;
+  }
+}
+
+// Of the attempt before a restart; the newest counts.
+std::optional<fs::path> find_restarted(const fs::path& parent, const LaunchIdentity& identity) {
+  std::optional<fs::path> found;
+  std::error_code ignored;  // a folder that is not there holds no runs
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, ignored)) {
+    const fs::path& path = entry.path();
+    if (is_number(path.filename().string()) && (!found || path.filename() > found->filename()) &&
+        belongs_to(path / "run.json", identity)) {
+      found = path;
+    }
+  }
+  return found;
 }
 
 fs::path make_numbered(NewFolders& folders, const fs::path& parent) {
@@ -108,7 +147,40 @@ fs::path make_numbered(NewFolders& folders, const fs::path& parent) {
   }
 }
 
+fs::path default_directory(NewFolders& folders, const RunDirectoryOptions& options) {
+  const fs::path parent = options.output / options.name;
+  if (!options.job.empty()) {
+    folders.make(parent / options.job);
+    return parent / options.job;
+  }
+  if (options.identity && options.identity->restart_count > 0) {
+    if (const auto found = find_restarted(parent, *options.identity)) {
+      return *found;
+    }
+    log_warning("restart ", options.identity->restart_count,
+                " of torchrun finds no run directory of an earlier attempt below ", parent.string(),
+                " and begins a new one");
+  }
+  return make_numbered(folders, parent);
+}
+
+// A restart may come before the rank has got so far as to write all of it.
+void note_identity(const fs::path& directory, const RunDirectoryOptions& options) {
+  const fs::path file = directory / "run.json";
+  if (options.identity && !fs::exists(file)) {
+    write_file_atomically(file, concat("{\"launch\": ", to_json(*options.identity), "}\n"));
+  }
+}
+
 }  // namespace
+
+std::string to_json(const LaunchIdentity& identity) {
+  const nlohmann::json json = {{"run_id", identity.run_id},
+                               {"master", identity.master},
+                               {"agents", identity.agents},
+                               {"restart_count", identity.restart_count}};
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 fs::path choose_run_directory(const RunDirectoryOptions& options) {
   NewFolders folders;
@@ -119,7 +191,7 @@ fs::path choose_run_directory(const RunDirectoryOptions& options) {
       throw ConfigError(concat("run.name '", options.name,
                                "': expected one folder name, not empty and without '/'"));
     }
-    directory = make_numbered(folders, options.output / options.name);
+    directory = default_directory(folders, options);
   } else {
     folders.make(directory);
   }
@@ -127,6 +199,7 @@ fs::path choose_run_directory(const RunDirectoryOptions& options) {
     refuse(directory, ENOTDIR);
   }
   check_writable(directory);
+  note_identity(directory, options);
   folders.keep();
   return directory;
 }
@@ -154,6 +227,23 @@ fs::path share_run_directory(Store& store, int rank, const RunDirectoryOptions& 
     throw ConfigError(answer);
   }
   return answer.substr(kChosen.size());
+}
+
+int share_attempt(Store* store, int rank, const fs::path& directory,
+                  std::chrono::milliseconds timeout) {
+  constexpr const char* kAttemptKey = "attempt";
+  if (rank == 0) {
+    const int number = start_attempt(directory).number;
+    if (store != nullptr) {
+      store->set(kAttemptKey, std::to_string(number));
+    }
+    return number;
+  }
+  const std::vector<std::string> keys = {kAttemptKey};
+  if (!store->wait(keys, timeout)) {
+    throw LostPeerError("rank 0 did not start the logs of this attempt in time");
+  }
+  return std::stoi(store->get(kAttemptKey));
 }
 
 RunDirectoryLock::RunDirectoryLock(const std::filesystem::path& directory)

@@ -1,8 +1,6 @@
 #include "temper/launch/start_barrier.h"
 
-#include <unistd.h>
-
-#include <array>
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -29,17 +27,31 @@ std::string missing_ranks(Store& store, int world_size) {
   return concat(missing.size() == 1 ? "rank " : "ranks ", join(missing, ", "), " of ", world_size);
 }
 
-std::string own_host() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
+// Host, machine, address and parent, a line each.
+std::string to_value(const RankHost& place) {
+  return concat(place.host, "\n", place.machine, "\n", place.address, "\n", place.parent);
+}
+
+RankHost from_value(const std::string& value) {
+  const std::vector<std::string> lines = split(value, '\n');
+  require(lines.size() == 4, "a rank's place has four lines, not ", lines.size());
+  return {.host = lines[0], .machine = lines[1], .address = lines[2], .parent = lines[3]};
+}
+
+std::vector<RankHost> read_hosts(Store& store, const std::vector<std::string>& keys) {
+  std::vector<RankHost> hosts;
+  hosts.reserve(keys.size());
+  for (const std::string& key : keys) {
+    hosts.push_back(from_value(store.get(key)));
+  }
+  return hosts;
 }
 
 }  // namespace
 
-void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
-                   milliseconds warn_after) {
-  store.set(rank_key(rank), own_host());
+std::vector<RankHost> start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
+                                    milliseconds warn_after) {
+  store.set(rank_key(rank), to_value(own_rank_host(store.address())));
   std::vector<std::string> keys;
   keys.reserve(static_cast<std::size_t>(world_size));
   for (int peer = 0; peer < world_size; ++peer) {
@@ -47,7 +59,7 @@ void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
   }
   const Clock::time_point end = Clock::now() + timeout;
   if (store.wait(keys, std::min(timeout, warn_after))) {
-    return;
+    return read_hosts(store, keys);
   }
   if (timeout > warn_after) {
     if (rank == 0) {
@@ -55,11 +67,11 @@ void start_barrier(Store& store, int rank, int world_size, milliseconds timeout,
     }
     const auto rest = std::chrono::duration_cast<milliseconds>(end - Clock::now());
     if (store.wait(keys, std::max(rest, milliseconds(1)))) {
-      return;
+      return read_hosts(store, keys);
     }
   }
   throw std::runtime_error(concat(missing_ranks(store, world_size), " did not start within ",
-                                  to_text(timeout), " (seen from rank ", rank, " on ", own_host(),
+                                  to_text(timeout), " (seen from rank ", rank, " on ", host_name(),
                                   "); look for the first error of the missing ones"));
 }
 

@@ -12,16 +12,13 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <thread>
 
+#include "launch/rank_report.h"
 #include "launch/shared_page.h"
 #include "temper/core/error.h"
-#include "temper/core/file.h"
-#include "temper/core/log.h"
 
 namespace temper {
 namespace {
@@ -52,18 +49,6 @@ void set_action(int number, void (*handler)(int)) {
   if (::sigaction(number, &action, nullptr) != 0) {
     throw_errno(concat("cannot handle signal ", number));
   }
-}
-
-// The layout that torchrun's agent reads: it prints only the call stack, and fails on a timestamp
-// that is not a whole number in a string.
-void write_torchrun_error(const std::string& path, const std::string& message) {
-  nlohmann::json extra;
-  extra["py_callstack"] = message;
-  extra["timestamp"] = std::to_string(std::time(nullptr));
-  nlohmann::json document;
-  document["message"] = {{"message", message}, {"extraInfo", extra}};
-  write_file_atomically(path,
-                        document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void fill_slot(FailureSlot& slot, FailureCategory category, std::string_view message) {
@@ -187,17 +172,7 @@ void report_failure(const Heartbeat& heartbeat, FailureCategory category,
     return;
   }
   fill_slot(slot, category, message);
-  const char* path = std::getenv("TORCHELASTIC_ERROR_FILE");
-  if (path == nullptr || *path == '\0' || category == FailureCategory::kLostPeer) {
-    return;
-  }
-  try {
-    const Beat beat = heartbeat.beat();
-    write_torchrun_error(path,
-                         concat(message, " in phase ", beat.phase, " at update ", beat.update));
-  } catch (const std::exception& error) {
-    log_error("torchrun will not show the reason: ", error.what());
-  }
+  write_rank_report(heartbeat.beat(), category, message);
 }
 
 }  // namespace temper

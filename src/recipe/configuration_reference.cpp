@@ -105,6 +105,8 @@ std::string kind_text(const T& /*value*/) {
     return "length";
   } else if constexpr (std::is_same_v<T, std::chrono::milliseconds>) {
     return "duration";
+  } else if constexpr (std::is_same_v<T, TimeLimit>) {
+    return "`auto`, duration";
   } else if constexpr (std::is_same_v<T, ByteSize>) {
     return "size";
   } else {

@@ -235,9 +235,10 @@ void describe(Visitor& visit, TrainingConfig& training) {
   visit("max_updates", training.max_updates,
         {.help = "Stop earlier, after this many updates.", .min = 1});
   visit("max_time", training.max_time,
-        {.help = "Stop earlier, with a checkpoint and exit status 124.",
-         .positive = true,
-         .later = {"auto"}});
+        {.help =
+             "Stop earlier, with a checkpoint and exit status 124. `auto`: before the Slurm job's "
+             "time is up, else never.",
+         .positive = true});
   visit("global_batch_size", training.global_batch_size,
         {.help = "Samples of an update over all processes, accumulation included. Give this or "
                  "`batch_size_per_process`.",

@@ -120,6 +120,7 @@ void warn_of_gradients(const EvaluationResult& result) {
 int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntime& runtime) {
   const Config& config = run.loaded.config;
   const std::vector<NamedAttack> attacks = choose_attacks(run, catalogs);
+  runtime.open_store();
   runtime.heartbeat().set_phase("open data");
   const auto dataset = build_dataset(config, split_path(run));
   runtime.connect();

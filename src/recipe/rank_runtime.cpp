@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "recipe/rank_places.h"
@@ -13,6 +12,7 @@
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
+#include "temper/launch/host_address.h"
 #include "temper/launch/start_barrier.h"
 
 namespace temper {
@@ -24,20 +24,6 @@ constexpr int kMostLoaderThreads = 16;
 SecondInterrupt second_interrupt(const RankEnvironment& environment) {
   return environment.launcher == LauncherKind::kNone ? SecondInterrupt::kExit
                                                      : SecondInterrupt::kIgnore;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) {
-    throw_errno("cannot read the host's name");
-  }
-  return name.data();
-}
-
-// Through which the other ranks reach this host: the loopback device among ranks of one host.
-std::string own_address(const std::string& master_address) {
-  return master_address == "localhost" || master_address.starts_with("127.") ? "127.0.0.1"
-                                                                             : host_name();
 }
 
 at::ScalarType scalar_type(const std::string& precision) {
@@ -62,6 +48,7 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
     : environment_(environment),
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
+      files_(environment_, heartbeat_),
       timeout_(config.distributed.timeout) {
   if (environment_.launcher != LauncherKind::kNone) {
     watchdog_.emplace(kParentGrace);
@@ -113,20 +100,34 @@ void RankRuntime::set_compute_threads(int count) {
   at::set_num_threads(count);
 }
 
+void RankRuntime::open_store() {
+  const RankEnvironment& env = environment_;
+  if (env.world_size == 1 || store_) {
+    return;
+  }
+  check_master_address(env);
+  if (env.store_is_hosted || env.rank != 0) {
+    store_ = Store::connect(env.master_address, env.master_port, timeout_);
+  } else {
+    store_ = Store::host({.address = env.master_address,
+                          .port = env.master_port,
+                          .world_size = env.world_size,
+                          .timeout = timeout_,
+                          .listening_descriptor = std::nullopt});
+  }
+}
+
 void RankRuntime::connect() {
   heartbeat_.set_phase("connect");
   const RankEnvironment& env = environment_;
-  if (env.world_size > 1) {
-    if (env.store_is_hosted || env.rank != 0) {
-      store_ = Store::connect(env.master_address, env.master_port, timeout_);
-    } else {
-      store_ = Store::host({.address = env.master_address,
-                            .port = env.master_port,
-                            .world_size = env.world_size,
-                            .timeout = timeout_,
-                            .listening_descriptor = std::nullopt});
-    }
-    start_barrier(*store_, env.rank, env.world_size, timeout_);
+  open_store();
+  std::string address;
+  if (!store_) {
+    hosts_ = {own_rank_host(env.master_address)};
+  } else {
+    hosts_ = start_barrier(*store_, env.rank, env.world_size, timeout_);
+    address = address_for_peers(hosts_, env.rank);
+    log_debug("this rank gives its peers the address ", address);
   }
   show_places();
   communicator_ =
@@ -135,7 +136,7 @@ void RankRuntime::connect() {
                                   .backend = backend_,
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
-                                  .address = own_address(env.master_address)});
+                                  .address = address});
 }
 
 void RankRuntime::show_places() {

@@ -6,11 +6,14 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/heartbeat.h"
+#include "temper/launch/host_address.h"
+#include "temper/launch/rank_files.h"
 #include "temper/launch/worker.h"
 #include "temper/recipe/config.h"
 
@@ -25,6 +28,8 @@ class RankRuntime {
  public:
   RankRuntime(const RankEnvironment& environment, const Config& config, std::optional<int> cpus);
 
+  // Opens the store early, so that ranks that wait for it do not wait for what rank 0 does first.
+  void open_store();
   // Meets the other ranks. Throws when one is missing.
   void connect();
 
@@ -36,6 +41,9 @@ class RankRuntime {
   void set_compute_threads(int count);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
+  // Of each rank, after connect.
+  [[nodiscard]] const std::vector<RankHost>& hosts() const { return hosts_; }
+  [[nodiscard]] RankFiles& files() { return files_; }
   [[nodiscard]] Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] StopRequest stop_requested() const { return signals_.stop_requested(); }
   // For synchronised batch norm; null in a world of one.
@@ -50,12 +58,14 @@ class RankRuntime {
   WorkerSignals signals_;
   std::optional<ParentWatchdog> watchdog_;
   Heartbeat heartbeat_;
+  RankFiles files_;
   Placement placement_;
   std::string hidden_peers_;  // a warning
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
   RankThreads threads_;
   std::optional<Store> store_;
+  std::vector<RankHost> hosts_;
   std::unique_ptr<Communicator> communicator_;
 };
 

@@ -135,6 +135,13 @@ void parse_value(const Node& node, std::chrono::milliseconds& value, const Field
   check_bounds(static_cast<double>(value.count()), node.text, field);
 }
 
+void parse_value(const Node& node, TimeLimit& value, const Field& field) {
+  value = {.duration = {}, .automatic = !node.quoted && node.text == "auto"};
+  if (!value.automatic) {
+    parse_value(node, value.duration, field);
+  }
+}
+
 void parse_value(const Node& node, ByteSize& value, const Field& field) {
   parse_quantity(node, value, "a size", field, parse_byte_size);
   check_bounds(static_cast<double>(value.bytes), node.text, field);

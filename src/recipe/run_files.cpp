@@ -1,8 +1,5 @@
 #include "recipe/run_files.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -18,14 +15,14 @@ namespace temper {
 void write_run_files(const std::filesystem::path& run_directory, const LoadedConfig& loaded,
                      const RunDescription& description) {
   write_file_atomically(run_directory / "config.yaml", print_config(loaded));
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
   nlohmann::ordered_json document;
   document["command"] = description.command;
   for (const auto& [name, version] : versions()) {
     document["versions"][name] = version;
   }
-  document["hosts"] = {host.data()};
+  document["hosts"] = description.hosts;
+  document["launcher"] = description.launcher;
+  document["launch"] = nlohmann::ordered_json::parse(to_json(description.launch));
   document["world_size"] = description.world_size;
   document["compute_threads"] = description.compute_threads;
   document["seed"] = description.seed;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "temper/launch/run_directory.h"
 #include "temper/metrics/console_sink.h"
 #include "temper/metrics/sink.h"
 #include "temper/metrics/status_file.h"
@@ -18,6 +19,9 @@ namespace temper {
 // What run.json tells about a run beside its versions.
 struct RunDescription {
   std::vector<std::string> command;
+  std::vector<std::string> hosts;
+  std::string launcher;
+  LaunchIdentity launch;
   int world_size = 1;
   int compute_threads = 1;
   std::uint64_t seed = 0;

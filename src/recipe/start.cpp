@@ -40,7 +40,8 @@ int count_processes(const StartOptions& options, const GpuSelection& gpus) {
 
 int start_ranks(const StartOptions& options, const std::function<std::filesystem::path()>& prepare,
                 const std::function<int(const RankEnvironment&)>& work) {
-  const auto environment = detect_environment(parse_launcher_choice(options.launcher));
+  const auto environment = detect_environment(parse_launcher_choice(options.launcher),
+                                              environment_variables(), options.command);
   if (environment) {
     return work(*environment);
   }

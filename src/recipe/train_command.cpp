@@ -33,8 +33,10 @@ std::filesystem::path prepare(const TrainingRun& run, int world_size, const Cata
   }
   const Config& config = run.loaded.config;
   check_training_inputs(run, world_size, catalogs);
-  const std::filesystem::path directory = choose_run_directory(
-      {.directory = run.run_directory, .output = config.run.output, .name = config.run.name});
+  const std::filesystem::path directory = choose_run_directory({.directory = run.run_directory,
+                                                                .output = config.run.output,
+                                                                .name = config.run.name,
+                                                                .job = slurm_job()});
   lock.emplace(directory);
   return directory;
 }

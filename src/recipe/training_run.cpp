@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <iostream>
 #include <utility>
 
@@ -14,6 +15,7 @@
 #include "temper/checkpoint/directory.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
+#include "temper/launch/job_time.h"
 #include "temper/launch/run_directory.h"
 #include "temper/metrics/metrics_log.h"
 #include "temper/models/model_state.h"
@@ -51,6 +53,40 @@ int exit_status(StopReason reason) {
       return 124;
   }
   return 1;
+}
+
+std::vector<std::string> host_names(const std::vector<RankHost>& hosts) {
+  std::vector<std::string> names;
+  for (const RankHost& host : hosts) {
+    if (std::ranges::find(names, host.host) == names.end()) {
+      names.push_back(host.host);
+    }
+  }
+  return names;
+}
+
+LaunchIdentity launch_identity(const RankEnvironment& environment,
+                               const std::vector<RankHost>& hosts) {
+  LaunchIdentity identity{
+      .run_id = environment.run_id,
+      .master = concat(environment.master_address, ":", environment.master_port),
+      .agents = {},
+      .restart_count = environment.restart_count};
+  for (const RankHost& host : hosts) {
+    if (std::ranges::find(identity.agents, host.parent) == identity.agents.end()) {
+      identity.agents.push_back(host.parent);
+    }
+  }
+  return identity;
+}
+
+// Only rank 0 watches the time of a job: the ranks agree on each stop.
+std::optional<std::chrono::milliseconds> time_limit(const std::optional<TimeLimit>& limit,
+                                                    bool is_main_rank) {
+  if (!limit || !limit->automatic) {
+    return limit ? std::optional(limit->duration) : std::nullopt;
+  }
+  return is_main_rank ? time_left_in_job() : std::nullopt;
 }
 
 std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
@@ -109,6 +145,7 @@ class TrainingRank {
 };
 
 int TrainingRank::work() {
+  runtime_.open_store();
   runtime_.heartbeat().set_phase("open data");
   data_ = open_data_sets(config_);
   runtime_.connect();
@@ -128,9 +165,14 @@ int TrainingRank::work() {
 }
 
 void TrainingRank::choose_directory() {
-  const RunDirectoryOptions options{
-      .directory = run_.run_directory, .output = config_.run.output, .name = config_.run.name};
   const RankEnvironment& environment = runtime_.environment();
+  RunDirectoryOptions options{.directory = run_.run_directory,
+                              .output = config_.run.output,
+                              .name = config_.run.name,
+                              .job = slurm_job()};
+  if (environment.launcher == LauncherKind::kTorchrun) {
+    options.identity = launch_identity(environment, runtime_.hosts());
+  }
   if (!environment.run_directory.empty()) {
     run_directory_ = environment.run_directory;
   } else if (runtime_.store() != nullptr) {
@@ -141,6 +183,11 @@ void TrainingRank::choose_directory() {
   }
   if (is_main_rank() && environment.run_directory.empty()) {
     lock_.emplace(run_directory_);  // else the launcher holds it
+  }
+  if (environment.launcher != LauncherKind::kSpawn) {  // which does this for its ranks
+    runtime_.files().open(run_directory_,
+                          share_attempt(runtime_.store(), environment.rank, run_directory_,
+                                        config_.distributed.timeout));
   }
 }
 
@@ -208,7 +255,7 @@ TrainerOptions TrainingRank::trainer_options() const {
           .gradient_clip = training.gradient_clip,
           .abort_on_nonfinite = training.on_nonfinite == "abort",
           .max_skipped = training.max_skipped,
-          .max_time = training.max_time,
+          .max_time = time_limit(training.max_time, is_main_rank()),
           .validate_every = config_.validation.every,
           .checkpoint_every = config_.checkpoint.every,
           .log_every = config_.logging.every,
@@ -264,6 +311,9 @@ void TrainingRank::build_training() {
 void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t saved_update) {
   write_run_files(run_directory_, run_.loaded,
                   {.command = run_.command,
+                   .hosts = host_names(runtime_.hosts()),
+                   .launcher = std::string(launcher_name(runtime_.environment().launcher)),
+                   .launch = launch_identity(runtime_.environment(), runtime_.hosts()),
                    .world_size = world_size(),
                    .compute_threads = runtime_.threads().compute,
                    .seed = config_.run.seed,

@@ -10,6 +10,7 @@
 
 #include "temper/core/text.h"
 #include "temper/core/units.h"
+#include "temper/recipe/config.h"
 
 namespace temper::recipe {
 
@@ -23,6 +24,10 @@ namespace temper::recipe {
 [[nodiscard]] inline std::string value_text(const ByteSize& value) { return to_text(value); }
 [[nodiscard]] inline std::string value_text(std::chrono::milliseconds value) {
   return to_text(value);
+}
+
+[[nodiscard]] inline std::string value_text(const TimeLimit& value) {
+  return value.automatic ? "auto" : to_text(value.duration);
 }
 
 template <typename List>

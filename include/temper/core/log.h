@@ -2,6 +2,7 @@
 // Logging of one process. Text goes to standard error, one write per line, with time and level;
 // ranks of a run also carry their rank. Threads may log at any time.
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -16,6 +17,9 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
 // `prefix` stands before each message, e.g. "rank 1"; empty for none.
 void configure_log(LogLevel level, const std::string& prefix);
+
+// From here on each line is appended to this file, too. SystemError when it cannot be opened.
+void add_log_file(const std::filesystem::path& path);
 
 void log_message(LogLevel level, const std::string& message);
 

@@ -7,19 +7,12 @@
 
 #include <chrono>
 #include <memory>
-#include <stdexcept>
 #include <string>
 
 #include "temper/dist/collective_log.h"
 #include "temper/dist/store.h"
 
 namespace temper {
-
-// Another rank is gone or late: a consequence, rarely the cause of a failure.
-class LostPeerError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 class Communicator {
  public:

@@ -1,17 +1,25 @@
 #pragma once
 // The key-value store through which the ranks of a run meet: one process hosts it, all connect by
 // TCP. It answers as long as its host lives, so the launcher hosts it and a dying rank takes no
-// news with it. Every failure is a std::runtime_error that names host and port and what to do.
+// news with it. Every failure is a std::runtime_error that names host and port and what to do; once
+// connected it is a LostPeerError.
 
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace temper {
+
+// Another rank is gone or late: a consequence, rarely the cause of a failure.
+class LostPeerError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
 
 struct StoreHostOptions {
   std::string address = "127.0.0.1";  // where the host itself and its neighbours connect
@@ -28,9 +36,11 @@ class Store {
  public:
   // Returns at once, also when no rank has connected yet.
   [[nodiscard]] static Store host(const StoreHostOptions& options);
-  // Retries until the host answers or the time is up.
-  [[nodiscard]] static Store connect(const std::string& host, std::uint16_t port,
-                                     std::chrono::milliseconds timeout);
+  // Retries all addresses of the host, v4 and v6, until one answers or `connect_timeout` is up; the
+  // error then lists what was tried. `timeout` is that of `get`.
+  [[nodiscard]] static Store connect(
+      const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
+      std::chrono::milliseconds connect_timeout = std::chrono::seconds(60));
 
   Store(Store&& other) noexcept;
   Store& operator=(Store&& other) noexcept;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,8 @@ enum class LauncherChoice { kAuto, kSpawn, kEnvironment, kSlurm, kMpi, kNone };
 enum class LauncherKind {
   kSpawn,     // our own launcher
   kTorchrun,  // torchrun, or the same variables set by hand
+  kSlurm,     // a task of srun
+  kMpi,       // mpirun of Open MPI or of the MPICH family
   kNone,      // a single process without supervision
 };
 
@@ -30,8 +33,11 @@ struct RankEnvironment {
   int world_size = 1;
   int local_rank = 0;
   int local_world_size = 1;
+  int nodes = 1;  // as the launcher counts them; several may share a machine
   std::string master_address = "127.0.0.1";
   std::uint16_t master_port = 0;  // 0 with LauncherKind::kNone: rank 0 hosts on any free port
+  // Taken from a host list, not from MASTER_ADDR.
+  bool master_is_derived = false;
   LauncherKind launcher = LauncherKind::kNone;
   // True when launcher or agent host the store and every rank connects; else rank 0 hosts it.
   bool store_is_hosted = false;
@@ -45,8 +51,15 @@ using EnvironmentVariables = std::map<std::string, std::string>;
 [[nodiscard]] EnvironmentVariables environment_variables();
 
 // nullopt: this process is the launcher. Order: a worker of our launcher stays one whatever
-// `choice` says; then the variables of torchrun; then Slurm and MPI, which are refused for now.
+// `choice` says; the variables of torchrun; a Slurm step of several tasks; Open MPI; PMI. Neither,
+// but inside a Slurm allocation of several tasks, is a ConfigError with the line to use, which
+// repeats `command` (the original argv).
 [[nodiscard]] std::optional<RankEnvironment> detect_environment(
-    LauncherChoice choice, const EnvironmentVariables& variables = environment_variables());
+    LauncherChoice choice, const EnvironmentVariables& variables = environment_variables(),
+    std::span<const std::string> command = {});
+
+// "1234", or "1234_7" for a task of an array; empty outside a Slurm job. The same after a requeue.
+[[nodiscard]] std::string slurm_job(
+    const EnvironmentVariables& variables = environment_variables());
 
 }  // namespace temper

@@ -3,16 +3,34 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "temper/dist/store.h"
 
 namespace temper {
 
+// What two starts of the same job have in common under torchrun, whose run id alone may be
+// anything.
+struct LaunchIdentity {
+  std::string run_id{};
+  std::string master{};               // address:port
+  std::vector<std::string> agents{};  // parents of the ranks; one in common is the same job
+  int restart_count = 0;
+};
+
+// As it stands in run.json under "launch".
+[[nodiscard]] std::string to_json(const LaunchIdentity& identity);
+
 struct RunDirectoryOptions {
-  std::filesystem::path directory{};  // --run-dir; empty: the next free <output>/<name>/<NNN>
+  // --run-dir. Empty: <output>/<name>/<job> in a Slurm job; else, when torchrun has restarted the
+  // ranks, the folder of the attempt before; else the next free <output>/<name>/<NNN>.
+  std::filesystem::path directory{};
   std::filesystem::path output{};
   std::string name{};
+  std::string job{};                         // Slurm's, by slurm_job(); empty: none
+  std::optional<LaunchIdentity> identity{};  // under torchrun
 };
 
 // Makes the folder if it is not there and checks that files can be written in it. Safe against
@@ -38,5 +56,10 @@ class RunDirectoryLock {
 [[nodiscard]] std::filesystem::path share_run_directory(Store& store, int rank,
                                                         const RunDirectoryOptions& options,
                                                         std::chrono::milliseconds timeout);
+
+// Starts the logs of one more attempt in the run directory on rank 0, and returns its number on all
+// ranks.
+[[nodiscard]] int share_attempt(Store* store, int rank, const std::filesystem::path& directory,
+                                std::chrono::milliseconds timeout);
 
 }  // namespace temper

@@ -70,8 +70,9 @@ enum class FailureCategory {
 
 [[nodiscard]] std::string_view category_name(FailureCategory category);
 
-// Leaves the reason, with the heartbeat's phase and update, for our launcher; under torchrun writes
-// $TORCHELASTIC_ERROR_FILE, except for a lost peer, whose file could win over the cause's. The
+// Leaves the reason, with the heartbeat's phase and update, for our launcher, and in the files of
+// temper/launch/rank_files.h with the stack of the exception that is being handled; under torchrun
+// in $TORCHELASTIC_ERROR_FILE, except for a lost peer, whose file could win over the cause's. The
 // first report of a process counts. Never throws: the failure itself must come through.
 void report_failure(const Heartbeat& heartbeat, FailureCategory category,
                     std::string_view message) noexcept;

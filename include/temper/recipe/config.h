@@ -140,10 +140,17 @@ struct WeightAverageConfig {
   friend bool operator==(const WeightAverageConfig&, const WeightAverageConfig&) = default;
 };
 
+// A duration, or what the scheduler leaves: `auto`.
+struct TimeLimit {
+  std::chrono::milliseconds duration{};
+  bool automatic = false;
+  friend bool operator==(const TimeLimit&, const TimeLimit&) = default;
+};
+
 struct TrainingConfig {
   std::int64_t epochs = 100;
   std::optional<std::int64_t> max_updates;
-  std::optional<std::chrono::milliseconds> max_time;
+  std::optional<TimeLimit> max_time;
   // Samples of an update over all processes, or of a process and micro-batch; after load_config
   // exactly one of the two is set.
   std::optional<std::int64_t> global_batch_size = 512;

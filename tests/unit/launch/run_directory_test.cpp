@@ -88,6 +88,43 @@ TEST_F(RunDirectory, NameMustBeOneFolder) {
   }
 }
 
+TEST_F(RunDirectory, SlurmJobNamesItAndComesBack) {
+  const RunDirectoryOptions options{.output = root_ / "runs", .name = "digits", .job = "1234_7"};
+  EXPECT_EQ(choose_run_directory(options), root_ / "runs/digits/1234_7");
+  EXPECT_EQ(choose_run_directory(options), root_ / "runs/digits/1234_7");
+  RunDirectoryOptions chosen = options;
+  chosen.directory = root_ / "other";
+  EXPECT_EQ(choose_run_directory(chosen), root_ / "other");
+}
+
+TEST_F(RunDirectory, RestartFindsTheFolderOfItsAgents) {
+  const auto start = [&](const std::string& id, std::vector<std::string> agents, int restarts) {
+    return choose_run_directory({.output = root_,
+                                 .name = "n",
+                                 .identity = LaunchIdentity{.run_id = id,
+                                                            .master = "a:1",
+                                                            .agents = std::move(agents),
+                                                            .restart_count = restarts}});
+  };
+  EXPECT_EQ(start("none", {"h1/10/5", "h2/20/5"}, 0), root_ / "n/001");
+  EXPECT_EQ(start("none", {"h1/11/5"}, 0), root_ / "n/002");
+  EXPECT_EQ(start("none", {"h2/20/5", "h3/1/1"}, 1), root_ / "n/001");
+  EXPECT_EQ(start("none", {"h1/11/5"}, 3), root_ / "n/002");
+  EXPECT_EQ(start("other", {"h1/11/5"}, 1), root_ / "n/003");
+  EXPECT_EQ(start("none", {"h1/10/6"}, 1), root_ / "n/004");  // another process of that number
+}
+
+TEST_F(RunDirectory, AttemptsAreCountedAndAgreedOn) {
+  std::ofstream(root_ / "failure.json") << "{}";
+  EXPECT_EQ(share_attempt(nullptr, 0, root_, std::chrono::seconds(1)), 1);
+  EXPECT_TRUE(fs::exists(root_ / "failure.json"));
+  Store host = Store::host({.timeout = std::chrono::seconds(20)});
+  EXPECT_EQ(share_attempt(&host, 0, root_, std::chrono::seconds(1)), 2);
+  EXPECT_EQ(share_attempt(&host, 1, root_, std::chrono::seconds(1)), 2);
+  EXPECT_FALSE(fs::exists(root_ / "failure.json"));
+  EXPECT_TRUE(fs::exists(root_ / "logs/attempt-1/failure.json"));
+}
+
 TEST_F(RunDirectory, RankZeroTellsTheOthers) {
   Store host = Store::host({.timeout = std::chrono::seconds(20)});
   const RunDirectoryOptions options{.output = root_, .name = "n"};

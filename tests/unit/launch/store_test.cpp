@@ -70,9 +70,23 @@ TEST(Store, ErrorsNameHostAndPort) {
     static_cast<void>(Store::connect("127.0.0.1", 1, milliseconds(300)));
     ADD_FAILURE() << "nobody listens on port 1";
   } catch (const std::runtime_error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1"));
+    EXPECT_THAT(error.what(), HasSubstr("127.0.0.1:1 within 300ms"));
+    EXPECT_THAT(error.what(), HasSubstr("tried 127.0.0.1 (Connection refused)"));
     EXPECT_THAT(error.what(), HasSubstr("MASTER_ADDR"));
   }
+  try {
+    static_cast<void>(Store::connect("no-such-host.invalid", 1, milliseconds(300)));
+    ADD_FAILURE() << "an invalid name resolves";
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("tried the name 'no-such-host.invalid' ("));
+  }
+}
+
+TEST(Store, TriesBothFamilies) {
+  Store host = Store::host({.address = "localhost"});
+  Store peer = Store::connect("localhost", host.port(), kLong);
+  peer.set("a", "b");
+  EXPECT_EQ(host.get("a"), "b");
 }
 
 TEST(Store, LostHostIsAnErrorAndNoTimeOut) {
@@ -88,7 +102,10 @@ TEST(StartBarrier, LetsAllRanksPass) {
   for (int rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&, rank] {
       Store store = Store::connect("127.0.0.1", host.port(), kLong);
-      start_barrier(store, rank, 3, kLong);
+      const std::vector<RankHost> hosts = start_barrier(store, rank, 3, kLong);
+      EXPECT_EQ(hosts.size(), 3U);
+      EXPECT_EQ(hosts[2].host, host_name());
+      EXPECT_EQ(hosts[2].address, "127.0.0.1");
     });
   }
 }

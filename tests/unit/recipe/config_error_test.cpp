@@ -151,8 +151,6 @@ TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
        "c.yaml:1:31: method.weight_perturbation: comes in a later version; only null is accepted"},
       {"method: {epsilon_warmup: 5ep}\n",
        "c.yaml:1:26: method.epsilon_warmup: comes in a later version; only 0ep is accepted"},
-      {"training: {max_time: auto}\n",
-       "c.yaml:1:22: training.max_time: 'auto' comes in a later version"},
       {"training: {precision: bf16}\n",
        "c.yaml:1:23: training.precision: 'bf16' comes in a later version; available: fp32, fp64"},
       {"threat_model: {norm: l1}\n",

@@ -59,7 +59,7 @@ checkpoint: {best: {metric: clean_accuracy}}
   EXPECT_THAT(config.data.normalization.std, ElementsAre(0.25, 0.2, 1.0 / 6));
   EXPECT_EQ(config.threat_model.epsilon, 8.0 / 255);
   EXPECT_EQ(config.training.max_updates, 20);
-  EXPECT_EQ(config.training.max_time, std::chrono::minutes(690));
+  EXPECT_EQ(config.training.max_time, (TimeLimit{.duration = std::chrono::minutes(690)}));
   EXPECT_EQ(config.training.gradient_clip, 0.5);
   EXPECT_THAT(config.optimizer.no_decay, ElementsAre("norm", "bias"));
   EXPECT_THAT(config.schedule.milestones, ElementsAre(Period{1e6, Period::Unit::kSamples},
@@ -192,6 +192,7 @@ class ConfigPrinting : public ConfigFiles {
 
 TEST_F(ConfigPrinting, RoundTrip) {
   expect_round_trip(load(""));
+  expect_round_trip(load("", {"training.max_time=auto"}));
   expect_round_trip(
       load("", {"run.name=\"null\"", "run.output='a: \"b\" #\\\n'", "data.test='tab\there'",
                 "data.workers=7", "validation.attack=null", "checkpoint.best.metric=clean_accuracy",
