@@ -10,7 +10,7 @@
 namespace temper {
 
 void FixedText::add(std::string_view text) noexcept {
-  const std::size_t count = std::min(text.size(), bytes_.size() - size_);
+  const std::size_t count = std::min(text.size(), limit_ - size_);
   std::copy_n(text.begin(), count, bytes_.begin() + static_cast<std::ptrdiff_t>(size_));
   size_ += count;
 }

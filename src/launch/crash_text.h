@@ -20,6 +20,9 @@ inline constexpr std::string_view kUpdateMark = "8888888888888888888";
 // A buffer that drops what does not fit.
 class FixedText {
  public:
+  static constexpr std::size_t kSize = std::size_t{1} << 15;
+
+  explicit FixedText(std::size_t limit = kSize) : limit_(limit) {}
   void clear() noexcept { size_ = 0; }
   void add(std::string_view text) noexcept;
   void add_number(std::uint64_t number, unsigned base = 10) noexcept;
@@ -28,7 +31,8 @@ class FixedText {
   [[nodiscard]] std::string_view text() const noexcept { return {bytes_.data(), size_}; }
 
  private:
-  std::array<char, std::size_t{1} << 15> bytes_{};
+  std::array<char, kSize> bytes_{};
+  std::size_t limit_;
   std::size_t size_ = 0;
 };
 

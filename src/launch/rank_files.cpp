@@ -145,7 +145,8 @@ void describe_frames(FixedText& out, const State& rank, const StackFrames& frame
     out.add("#");
     out.add_number(static_cast<std::uint64_t>(i));
     out.add(" ");
-    out.add(place.function.empty() ? "??" : place.function);
+    constexpr std::size_t kLongestName = 200;
+    out.add(place.function.empty() ? "??" : place.function.substr(0, kLongestName));
     out.add(" +0x");
     out.add_number(place.offset, 16);
     out.add(" (");
@@ -187,7 +188,7 @@ void write_crash_files(const State& rank, int signal, std::string_view stack) no
 }
 
 void report_crash(const State& rank, int signal) noexcept {
-  static FixedText stack;
+  static FixedText stack(FixedText::kSize / 2);  // the files around it must be whole
   static StackFrames frames;
   capture_stack(frames);
   describe_frames(stack, rank, frames);

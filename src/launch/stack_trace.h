@@ -10,7 +10,7 @@
 namespace temper {
 
 struct StackFrames {
-  std::array<void*, 48> addresses{};
+  std::array<void*, 128> addresses{};
   int count = 0;
 };
 
