@@ -22,7 +22,7 @@ class FixedText {
  public:
   static constexpr std::size_t kSize = std::size_t{1} << 15;
 
-  explicit FixedText(std::size_t limit = kSize) : limit_(limit) {}
+  explicit constexpr FixedText(std::size_t limit = kSize) : limit_(limit) {}
   void clear() noexcept { size_ = 0; }
   void add(std::string_view text) noexcept;
   void add_number(std::uint64_t number, unsigned base = 10) noexcept;

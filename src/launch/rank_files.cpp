@@ -156,7 +156,7 @@ void describe_frames(FixedText& out, const State& rank, const StackFrames& frame
 }
 
 void write_crash_files(const State& rank, int signal, std::string_view stack) noexcept {
-  static FixedText text;
+  static constinit FixedText text;
   std::array<char, sizeof(BeatLine::phase)> phase{};
   for (std::size_t i = 0; i < rank.slot.beat.phase.size(); ++i) {
     const std::uint64_t word = rank.slot.beat.phase[i].load(std::memory_order_relaxed);
@@ -188,11 +188,11 @@ void write_crash_files(const State& rank, int signal, std::string_view stack) no
 }
 
 void report_crash(const State& rank, int signal) noexcept {
-  static FixedText stack(FixedText::kSize / 2);  // the files around it must be whole
+  static constinit FixedText stack(FixedText::kSize / 2);  // the files around it must be whole
   static StackFrames frames;
   capture_stack(frames);
   describe_frames(stack, rank, frames);
-  static FixedText shown;
+  static constinit FixedText shown;
   shown.add("rank ");
   shown.add_number(static_cast<std::uint64_t>(rank.environment.rank));
   shown.add(" crashes by signal ");
