@@ -37,7 +37,7 @@ class TwoHosts(ProgramTest):
         super().tearDown()
 
     def start(self, rank, master, *arguments, port=29500, host=None):
-        command = [APPS / "trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--cpus", 2, "--run-dir",
+        command = [APPS / "trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--cpus", 1, "--run-dir",
                    self.folder / "run", "training.max_updates=4", "checkpoint.every=4up", "validation.every=1000ep",
                    "logging.level=debug", *arguments, *self.digits_overrides()]
         process = start_program(self.hosts.command(rank if host is None else host, *command),

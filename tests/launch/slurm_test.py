@@ -55,7 +55,7 @@ class Slurm(ProgramTest):
         wait_for(lambda: updates(self.run_directory(job) / "metrics.jsonl") > 3, "updates", 90)
 
     def test_two_nodes_train_as_our_launcher(self):
-        job = self.submit("training.max_updates=4", "checkpoint.every=4up", "training.max_time=auto",
+        job = self.submit("--cpus", 1, "training.max_updates=4", "checkpoint.every=4up", "training.max_time=auto",
                           options=["--time=10"])
         self.cluster.wait_for_state(job, "COMPLETED", "FAILED")
         self.assertEqual(self.cluster.job(job)["JobState"], "COMPLETED", self.console())

@@ -46,6 +46,20 @@ def end_group(process):
     process.wait()
 
 
+def wait_until_idle(pid):
+    """Returns when a process has used no CPU time for a second, as one that waits for a stopped peer."""
+
+    def ticks():
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]
+
+    def idle():
+        before = ticks()
+        time.sleep(1)
+        return ticks() == before
+
+    wait_for(idle, f"process {pid} to wait")
+
+
 def updates(log):
     """How many training records rank 0 has printed or written."""
     log = pathlib.Path(log)
