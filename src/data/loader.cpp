@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <csignal>
 #include <cstring>
@@ -69,7 +70,8 @@ class Loader::Workers {
   Workers& operator=(const Workers&) = delete;
 
   void start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> batches);
-  HostBatch next();
+  [[nodiscard]] std::optional<HostBatch> next(const std::function<bool()>& give_up);
+  [[nodiscard]] HostBatch empty_batch() const;
   void set_threads(int count);
 
   void recycle(HostBatch batch) {
@@ -295,23 +297,33 @@ void Loader::Workers::load_sample(const Work& work, HostBatch& batch) const {
   batch.labels[work.position] = dataset_.labels()[work.sample];
 }
 
-HostBatch Loader::Workers::next() {
+HostBatch Loader::Workers::empty_batch() const {
+  HostBatch batch;
+  batch.element_type = dataset_.element_type();
+  batch.height = batch.width = options_.image_size;
+  batch.channels = options_.channels;
+  return batch;
+}
+
+std::optional<HostBatch> Loader::Workers::next(const std::function<bool()>& give_up) {
   std::unique_lock lock(mutex_);
   require(taken_ < batches_.size(), "all ", batches_.size(), " batches have been taken");
   const std::size_t index = taken_;
-  HostBatch batch;
+  HostBatch batch = empty_batch();
   std::exception_ptr error;
-  if (batches_[index].empty()) {
-    batch.element_type = dataset_.element_type();
-    batch.height = batch.width = options_.image_size;
-    batch.channels = options_.channels;
-  } else {
+  if (!batches_[index].empty()) {
     Slot& slot = slot_of(index);
-    batch_done_.wait(lock, [&] {
+    const auto done = [&] {
       const bool begun_all =
           next_batch_ > index || (next_batch_ == index && next_position_ == batches_[index].size());
       return begun_all && slot.missing == 0;
-    });
+    };
+    constexpr std::chrono::milliseconds kPatience{100};
+    while (!batch_done_.wait_for(lock, kPatience, done)) {
+      if (give_up && give_up()) {
+        return std::nullopt;
+      }
+    }
     batch = std::move(slot.batch);
     slot.batch = HostBatch{};
     error = std::exchange(slot.error, nullptr);
@@ -333,7 +345,11 @@ void Loader::start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> 
   workers_->start(epoch, std::move(batches));
 }
 std::size_t Loader::remaining() const { return workers_->remaining(); }
-HostBatch Loader::next() { return workers_->next(); }
+HostBatch Loader::next() { return *workers_->next({}); }
+std::optional<HostBatch> Loader::next_unless(const std::function<bool()>& give_up) {
+  return workers_->next(give_up);
+}
+HostBatch Loader::empty_batch() const { return workers_->empty_batch(); }
 void Loader::set_threads(int count) { workers_->set_threads(count); }
 void Loader::recycle(HostBatch batch) { workers_->recycle(std::move(batch)); }
 

@@ -42,6 +42,13 @@ ImageBatch select(const ImageBatch& batch, const at::Tensor& keep) {
           batch.samples.index_select(0, places.cpu())};
 }
 
+bool stops_attack(const EvaluationOptions& options) {
+  if (options.on_batch) {
+    options.on_batch();
+  }
+  return options.stop_requested && options.stop_requested();
+}
+
 // Adds one batch to the counts.
 void count_batch(Classifier& model, const ImageBatch& batch,
                  const std::vector<NamedAttack>& attacks, const EvaluationOptions& options,
@@ -68,7 +75,7 @@ void count_batch(Classifier& model, const ImageBatch& batch,
                                     .samples = standing.samples,
                                     .seed = options.seed,
                                     .purpose = Purpose::kEvaluation,
-                                    .stop_requested = options.stop_requested,
+                                    .stop_requested = [&] { return stops_attack(options); },
                                     .gradient_counts = &gradients});
     result.attacks[i].robust_correct +=
         model.forward(adversarial).argmax(1).eq(standing.labels).sum().item<std::int64_t>();
@@ -176,11 +183,14 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
       if (options.on_batch) {
         options.on_batch();
       }
-      HostBatch batch = loader.next();
-      if (batch.count > 0) {
-        count_batch(model, to_device(batch, options.placement), attacks, options, result);
+      std::optional<HostBatch> batch = loader.next_unless(stopped);
+      if (!batch) {
+        break;
       }
-      loader.recycle(std::move(batch));
+      if (batch->count > 0) {
+        count_batch(model, to_device(*batch, options.placement), attacks, options, result);
+      }
+      loader.recycle(std::move(*batch));
     }
   } catch (const std::exception&) {
     if (communicator.world_size() == 1) {

@@ -143,11 +143,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
            static_cast<std::uint64_t>(config.validation.batch_size.value_or(kDefaultBatch)),
        .seed = config.run.seed,
        .placement = runtime.placement(),
-       .stop_requested =
-           [&] {
-             runtime.heartbeat().touch();
-             return runtime.stop_requested() != StopRequest::kNone;
-           },
+       .stop_requested = [&] { return runtime.stop_requested() != StopRequest::kNone; },
        .on_batch = [&] { runtime.heartbeat().touch(); }});
   if (!result.complete) {
     return runtime.stop_requested() == StopRequest::kInterrupt ? 130 : 143;

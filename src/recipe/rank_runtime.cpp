@@ -175,8 +175,8 @@ void RankRuntime::connect() {
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
                                   .address = address,
-                                  .progress = &heartbeat_.collective(),
-                                  .check_collectives = check_collectives_});
+                                  .check_collectives = check_collectives_,
+                                  .progress = &heartbeat_.collective()});
   cpus_.choose(*communicator_);
   at::set_num_threads(cpus_.threads().compute);
   if (watchdog_) {

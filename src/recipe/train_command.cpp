@@ -45,14 +45,16 @@ std::string script(const TrainCommand& command, StartOptions start, const Config
   } else if (config.data.workers) {
     cpus = 1 + static_cast<int>(*config.data.workers);
   }
-  return batch_script({.command = start.command,
-                       .directory = std::filesystem::current_path(),
-                       .job_name = config.run.name,
-                       .runs = std::filesystem::path(config.run.output) / config.run.name,
-                       .tasks_per_node = tasks,
-                       .cpus_per_task = cpus,
-                       .gpus = gpus,
-                       .max_time = config.training.max_time});
+  const auto& limit = config.training.max_time;
+  return batch_script(
+      {.command = start.command,
+       .directory = std::filesystem::current_path(),
+       .job_name = config.run.name,
+       .runs = std::filesystem::path(config.run.output) / config.run.name,
+       .tasks_per_node = tasks,
+       .cpus_per_task = cpus,
+       .gpus = gpus,
+       .max_time = limit && !limit->automatic ? std::optional(limit->duration) : std::nullopt});
 }
 
 void check_memory(const Config& config, int processes, bool on_gpus, const Catalogs& catalogs) {
@@ -108,7 +110,6 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   run.progress = parse_progress_mode(command.progress);
   run.cpus = command.cpus;
   run.command = command.start.command;
-  StartOptions start = command.start;
   start.hang_timeout = hang_timeout_or_default(start, run.loaded.config);
   std::optional<RunDirectoryLock> lock;
   return start_ranks(

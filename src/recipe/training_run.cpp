@@ -290,19 +290,16 @@ EvaluationResult TrainingRank::validate() {
   if (validation_attack_) {
     attacks.push_back(*validation_attack_);
   }
-  return evaluate(evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
-                  {.dataset_size = data_.validation->size(),
-                   .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
-                   .batch_size = static_cast<std::uint64_t>(
-                       config_.validation.batch_size.value_or(kDefaultBatch)),
-                   .seed = config_.run.seed,
-                   .placement = runtime_.placement(),
-                   .stop_requested =
-                       [this] {
-                         runtime_.heartbeat().touch();
-                         return runtime_.stop_requested() != StopRequest::kNone;
-                       },
-                   .on_batch = [this] { runtime_.heartbeat().touch(); }});
+  return evaluate(
+      evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
+      {.dataset_size = data_.validation->size(),
+       .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
+       .batch_size =
+           static_cast<std::uint64_t>(config_.validation.batch_size.value_or(kDefaultBatch)),
+       .seed = config_.run.seed,
+       .placement = runtime_.placement(),
+       .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; },
+       .on_batch = [this] { runtime_.heartbeat().touch(); }});
 }
 
 void TrainingRank::build_training() {

@@ -196,10 +196,14 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
 ImageBatch Trainer::Loop::fetch_batch() {
   if (!failure_) {
     try {
-      HostBatch batch = parts_.loader.next();
-      ImageBatch images = to_device(batch, options_.placement);
-      parts_.loader.recycle(std::move(batch));
-      return images;
+      // A request to stop does not wait for a slow file.
+      std::optional<HostBatch> batch =
+          parts_.loader.next_unless([this] { return own_stop_request() != StopReason::kFinished; });
+      if (batch) {
+        ImageBatch images = to_device(*batch, options_.placement);
+        parts_.loader.recycle(std::move(*batch));
+        return images;
+      }
     } catch (const std::exception&) {
       note_failure();
     }
@@ -207,10 +211,8 @@ ImageBatch Trainer::Loop::fetch_batch() {
   return empty_batch();
 }
 
-// Drops what the loader still has: nothing more is trained on.
 ImageBatch Trainer::Loop::empty_batch() {
-  parts_.loader.start(0, {{}});
-  return to_device(parts_.loader.next(), options_.placement);
+  return to_device(parts_.loader.empty_batch(), options_.placement);
 }
 
 void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {

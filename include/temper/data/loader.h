@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "temper/core/random.h"
@@ -58,6 +60,11 @@ class Loader {
   // (DataError or SystemError, naming the sample); the batch after it can still be fetched.
   // remaining() must not be 0.
   [[nodiscard]] HostBatch next();
+  // The same, but asks `give_up` several times a second while it waits; nothing when that is true,
+  // and the batch can still be fetched.
+  [[nodiscard]] std::optional<HostBatch> next_unless(const std::function<bool()>& give_up);
+  // Of the same shape and no sample.
+  [[nodiscard]] HostBatch empty_batch() const;
 
   // How many threads load from now on, at least 1; the others are parked when they have done the
   // sample in work. Changes the speed and nothing else. From any thread at any time.

@@ -46,7 +46,8 @@ struct EvaluationOptions {
   // Optional; true cuts this rank's work short, and must stay true. The result of all ranks is then
   // incomplete and its counts mean nothing.
   std::function<bool()> stop_requested{};
-  // Optional; called before each batch.
+  // Optional; called before each batch and each step of an attack, for supervision: this rank
+  // moves.
   std::function<void()> on_batch{};
 };
 

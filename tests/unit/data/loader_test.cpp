@@ -183,6 +183,25 @@ TEST(Loader, FailedSampleNamesItselfAndTheNextBatchCanBeFetched) {
   }
 }
 
+TEST(Loader, WaitingCanBeGivenUpAndTakenUpAgain) {
+  MemoryDataset dataset(2);
+  std::latch release(1);
+  dataset.on_load = [&](std::size_t) { release.wait(); };
+  Loader loader(dataset, augmentation(), options(1));
+  loader.start(0, {{0, 1}});
+  int asked = 0;
+  EXPECT_FALSE(loader.next_unless([&] { return ++asked == 2; }));
+  EXPECT_EQ(asked, 2);
+  EXPECT_EQ(loader.remaining(), 1U);
+  EXPECT_EQ(loader.empty_batch().count, 0);
+  EXPECT_EQ(loader.empty_batch().height, 8);
+  release.count_down();
+  const auto batch = loader.next_unless([] { return false; });
+  ASSERT_TRUE(batch);
+  EXPECT_EQ(batch->count, 2);
+  EXPECT_EQ(loader.remaining(), 0U);
+}
+
 TEST(Loader, SampleOfAnotherSizeIsNamedWithBothSizes) {
   const MemoryDataset dataset(3);
   Loader loader(dataset, Transform(), options(1));
