@@ -17,7 +17,7 @@ struct CommonArguments {
   std::string grace;  // empty: the default of this place
   std::string peer_grace = "10s";
   std::string hang_timeout;  // empty: from distributed.timeout
-  int cpus = 0;  // 0: the budget of this process
+  int cpus = 0;              // 0: the budget of this process
   std::string ignored_local_rank;
 
   // What the texts above mean, after parsing.
