@@ -5,8 +5,18 @@
 namespace temper {
 
 std::string to_string(const CollectiveRecord& record) {
-  return concat("#", record.sequence, " ", record.operation, " ", record.dtype, " x ",
-                record.numel);
+  std::vector<std::string> sizes;
+  for (const std::int64_t size : record.shape) {
+    sizes.push_back(concat(size));
+  }
+  std::string text = concat("#", record.sequence, " ", record.operation,
+                            record.root < 0 ? "" : concat(" from rank ", record.root), " ",
+                            record.dtype, " [", join(sizes, ", "), "]");
+  if (!record.purpose.empty()) {
+    text += " for " + record.purpose;
+  }
+  text += concat(" at update ", record.update);
+  return record.phase.empty() ? text : concat(text, ", phase ", record.phase);
 }
 
 void CollectiveLog::before_collective(const CollectiveRecord& record) {

@@ -1,25 +1,32 @@
 #pragma once
-// A backend of c10d that shows each collective to an observer and passes it on. It sits below the
-// process group, so it also sees what c10d::Reducer sends on its own.
+// A backend of c10d that notes each collective, shows it to an observer and passes it on. It sits
+// below the process group, so it also sees what c10d::Reducer sends on its own.
 
+#include <atomic>
 #include <mutex>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "temper/dist/collective_log.h"
+#include "temper/dist/collective_progress.h"
+#include "temper/dist/collective_purpose.h"
 
 namespace temper {
 
-// Numbers the collectives of one process group over all its backends.
+// The collectives of one process group over all its backends. Observer and progress may be null.
 class ObservedSequence {
  public:
-  explicit ObservedSequence(std::shared_ptr<CollectiveObserver> observer)
-      : observer_(std::move(observer)) {}
-  void show(const char* operation, const std::vector<at::Tensor>& tensors);
+  ObservedSequence(std::shared_ptr<CollectivePurpose> purpose,
+                   std::shared_ptr<CollectiveObserver> observer, CollectiveProgress* progress)
+      : purpose_(std::move(purpose)), observer_(std::move(observer)), progress_(progress) {}
+  void show(const char* operation, const std::vector<at::Tensor>& tensors, int root = -1);
+  [[nodiscard]] std::int64_t begun() const { return next_; }
 
  private:
+  std::shared_ptr<CollectivePurpose> purpose_;
   std::shared_ptr<CollectiveObserver> observer_;
+  CollectiveProgress* progress_;
   std::mutex mutex_;
-  std::int64_t next_ = 0;
+  std::atomic<std::int64_t> next_ = 0;
 };
 
 // Operations that are not listed are refused by c10d::Backend, so none can pass unseen.

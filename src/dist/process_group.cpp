@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <vector>
 
+#include "dist/collective_checker.h"
 #include "dist/nccl_backend.h"
 #include "dist/observed_backend.h"
 #include "dist/store_handle.h"
@@ -27,14 +28,22 @@ class LocalCommunicator final : public Communicator {
   void broadcast(at::Tensor& /*tensor*/, int /*root*/) override {}
 };
 
-c10::intrusive_ptr<c10d::Backend> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
-                                            const CommunicatorOptions& options) {
+c10::intrusive_ptr<c10d::ProcessGroupGloo> make_gloo(const c10::intrusive_ptr<c10d::Store>& store,
+                                                     const CommunicatorOptions& options) {
   auto gloo = c10d::ProcessGroupGloo::Options::create(options.timeout);
   gloo->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(options.address));
-  return c10::static_intrusive_pointer_cast<c10d::Backend>(
-      c10::make_intrusive<c10d::ProcessGroupGloo>(
-          c10::make_intrusive<c10d::PrefixStore>("cpu", store), options.rank, options.world_size,
-          gloo));
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(store, options.rank, options.world_size, gloo);
+}
+
+// What sees each collective of the group; null: nobody.
+std::shared_ptr<CollectiveObserver> make_observer(const c10::intrusive_ptr<c10d::Store>& store,
+                                                  const CommunicatorOptions& options) {
+  if (!options.check_collectives) {
+    return options.observer;
+  }
+  const auto own = c10::make_intrusive<c10d::PrefixStore>("check", store);
+  return std::make_shared<CollectiveChecker>(own, make_gloo(own, options), options.timeout,
+                                             options.observer);
 }
 
 }  // namespace
@@ -63,6 +72,7 @@ void ProcessGroupCommunicator::all_reduce(at::Tensor& tensor, c10d::ReduceOp ope
     c10d::AllreduceOptions options;
     options.reduceOp = operation;
     group_->allreduce(tensors, options)->wait();
+    note_end();
   });
 }
 
@@ -80,6 +90,7 @@ void ProcessGroupCommunicator::broadcast(at::Tensor& tensor, int root) {
     c10d::BroadcastOptions options;
     options.rootRank = root;
     group_->broadcast(tensors, options)->wait();
+    note_end();
   });
 }
 
@@ -92,42 +103,45 @@ std::unique_ptr<Communicator> make_communicator(const Store* store,
   std::unique_ptr<Communicator> communicator;
   guard_communication("connecting the ranks", [&] {
     const auto prefixed =
-        c10::make_intrusive<c10d::PrefixStore>("default_pg", store->handle().store);
+        c10::make_intrusive<c10d::PrefixStore>(options.name, store->handle().store);
     auto group =
         c10::make_intrusive<c10d::ProcessGroup>(prefixed, options.rank, options.world_size);
     const bool nccl = options.backend == Backend::kNccl;
-    const auto sequence =
-        options.observer ? std::make_shared<ObservedSequence>(options.observer) : nullptr;
+    const auto purpose = std::make_shared<CollectivePurpose>();
+    const auto sequence = std::make_shared<ObservedSequence>(
+        purpose, make_observer(prefixed, options), options.progress);
     const auto observed = [&](c10::intrusive_ptr<c10d::Backend> backend) {
-      return sequence ? c10::static_intrusive_pointer_cast<c10d::Backend>(
-                            c10::make_intrusive<ObservedBackend>(std::move(backend), sequence))
-                      : backend;
+      return c10::make_intrusive<ObservedBackend>(std::move(backend), sequence);
     };
     if (nccl) {
       group->setBackend(at::kCUDA, BackendType::NCCL,
                         observed(make_nccl(*group, prefixed, options)));
     }
-    group->setBackend(at::kCPU, BackendType::GLOO, observed(make_gloo(prefixed, options)));
+    group->setBackend(
+        at::kCPU, BackendType::GLOO,
+        observed(make_gloo(c10::make_intrusive<c10d::PrefixStore>("cpu", prefixed), options)));
     group->setDefaultBackend(nccl ? BackendType::NCCL : BackendType::GLOO);
-    group->setGroupName("default_pg");
-    group->setGroupDesc("default_pg");
-    communicator = std::make_unique<ProcessGroupCommunicator>(std::move(group));
+    group->setGroupName(options.name);
+    group->setGroupDesc(options.name);
+    communicator = std::make_unique<ProcessGroupCommunicator>(std::move(group), purpose, sequence,
+                                                              options.progress);
     // Gloo connects lazily and then ignores the time-out: connect now.
+    const PurposeScope scope(*communicator, "connecting");
     at::Tensor probe = at::zeros({1});
     communicator->all_reduce_sum(probe);
   });
   return communicator;
 }
 
-std::string broadcast_text(Communicator& communicator, const std::string& text) {
+std::string broadcast_text(Communicator& communicator, const std::string& text, int root) {
   at::Tensor size = at::empty({1}, at::kLong).fill_(static_cast<std::int64_t>(text.size()));
-  communicator.broadcast(size, 0);
+  communicator.broadcast(size, root);
   at::Tensor bytes = at::empty({size.item<std::int64_t>()}, at::kByte);
-  if (communicator.is_main_rank()) {
+  if (communicator.rank() == root) {
     std::copy(text.begin(), text.end(), bytes.mutable_data_ptr<std::uint8_t>());
   }
   if (bytes.numel() > 0) {
-    communicator.broadcast(bytes, 0);
+    communicator.broadcast(bytes, root);
   }
   const std::uint8_t* data = bytes.const_data_ptr<std::uint8_t>();
   return {data, data + bytes.numel()};

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "temper/data/sampler.h"
+#include "temper/dist/rank_failure.h"
 
 namespace temper {
 namespace {
@@ -79,24 +80,32 @@ void count_batch(Classifier& model, const ImageBatch& batch,
   }
 }
 
-// Sums the integer counts over ranks. A rank that was stopped makes the whole result incomplete.
-void reduce(EvaluationResult& result, Communicator& communicator) {
+// Sums the integer counts over ranks. A rank that was stopped makes the whole result incomplete,
+// one that failed ends the evaluation on all.
+void reduce(EvaluationResult& result, const RankFailure& failure, Communicator& communicator) {
   std::vector<std::int64_t> counts{result.samples, result.clean_correct, result.top5_correct,
-                                   result.complete ? 0 : 1};
-  constexpr std::size_t kFixed = 4;
+                                   result.complete ? 0 : 1, failure ? 1 : 0};
+  constexpr std::size_t kFixed = 5;
   constexpr std::size_t kPerAttack = 3;
   for (const AttackResult& attack : result.attacks) {
     counts.insert(counts.end(),
                   {attack.robust_correct, attack.zero_gradients, attack.nonfinite_gradients});
   }
   at::Tensor sums = at::tensor(counts, at::kLong);
-  communicator.all_reduce_sum(sums);
+  {
+    const PurposeScope scope(communicator, "evaluation counts");
+    communicator.all_reduce_sum(sums);
+  }
+  if (sums[kFixed - 1].item<std::int64_t>() > 0) {
+    throw_rank_failure(communicator, failure, "evaluation");
+  }
   std::vector<double> own_seconds;
   for (const AttackResult& attack : result.attacks) {
     own_seconds.push_back(attack.seconds);
   }
   at::Tensor seconds = at::tensor(own_seconds, at::kDouble);
   if (seconds.numel() > 0) {
+    const PurposeScope scope(communicator, "evaluation times");
     communicator.all_reduce_max(seconds);
   }
   const std::int64_t* sum = sums.const_data_ptr<std::int64_t>();
@@ -160,19 +169,28 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
   }
   loader.start(0, plan_batches(options, communicator));
   const auto stopped = [&] { return options.stop_requested && options.stop_requested(); };
-  while (loader.remaining() > 0 && !stopped()) {
-    if (options.on_batch) {
-      options.on_batch();
+  // There is no collective in this loop: a rank that fails in it can still tell the others.
+  RankFailure failure;
+  try {
+    while (loader.remaining() > 0 && !stopped()) {
+      if (options.on_batch) {
+        options.on_batch();
+      }
+      HostBatch batch = loader.next();
+      if (batch.count > 0) {
+        count_batch(model, to_device(batch, options.placement), attacks, options, result);
+      }
+      loader.recycle(std::move(batch));
     }
-    HostBatch batch = loader.next();
-    if (batch.count > 0) {
-      count_batch(model, to_device(batch, options.placement), attacks, options, result);
+  } catch (const std::exception&) {
+    if (communicator.world_size() == 1) {
+      throw;
     }
-    loader.recycle(std::move(batch));
+    failure = {.cause = std::current_exception(), .phase = "evaluation"};
   }
   // A request may have cut the attack on the last batch short: its counts mean nothing.
   result.complete = !stopped();
-  reduce(result, communicator);
+  reduce(result, failure, communicator);
   return result;
 }
 

@@ -38,6 +38,7 @@ std::string fingerprint(const DataSets& data) {
 
 void require_same_data(Communicator& communicator, const Config& config,
                        const std::string& fingerprint) {
+  const PurposeScope scope(communicator, "index hash of the data");
   const std::string of_main_rank = broadcast_text(communicator, fingerprint);
   at::Tensor differs = at::zeros({communicator.world_size()}, at::kLong);
   differs[communicator.rank()].fill_(of_main_rank != fingerprint ? 1 : 0);

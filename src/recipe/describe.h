@@ -328,7 +328,8 @@ void describe(Visitor& visit, DistributedConfig& distributed) {
   visit("overlap", distributed.overlap,
         {.help = "Reduce gradients while the backward pass still runs."});
   visit("check_collectives", distributed.check_collectives,
-        {.help = "Compare what the ranks are about to reduce.", .only_default = true});
+        {.help = "Compare what the ranks are about to send to each other, before each collective; "
+                 "for debugging, slow."});
   visit("compare_replicas", distributed.compare_replicas,
         {.help = "How often, besides at the start, the bits of the weights of all ranks are "
                  "compared; `0up`: never."});

@@ -12,6 +12,7 @@
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
+#include "temper/dist/rank_failure.h"
 #include "temper/launch/start_barrier.h"
 
 namespace temper {
@@ -61,7 +62,8 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
     : environment_(environment),
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
-      timeout_(config.distributed.timeout) {
+      timeout_(config.distributed.timeout),
+      check_collectives_(config.distributed.check_collectives) {
   if (environment_.launcher != LauncherKind::kNone) {
     watchdog_.emplace(kParentGrace);
     line_buffer_output();
@@ -138,19 +140,40 @@ void RankRuntime::connect() {
                                   .backend = backend_,
                                   .device_index = std::max<int>(0, placement_.device.index()),
                                   .timeout = timeout_,
-                                  .address = own_address(env.master_address)});
+                                  .address = own_address(env.master_address),
+                                  .check_collectives = check_collectives_});
 }
 
-std::shared_ptr<const RankReduction> RankRuntime::rank_reduction() {
-  if (environment_.world_size == 1) {
-    return nullptr;
+void RankRuntime::synchronize_batch_norm(Classifier& model) {
+  int number = 0;
+  for (BatchNorm* layer : model.batch_norms()) {
+    auto reduction = std::make_shared<RankReduction>();
+    reduction->rank = environment_.rank;
+    reduction->world_size = environment_.world_size;
+    reduction->sum = [this, number](at::Tensor& tensor) {
+      const PurposeScope scope(*communicator_, "batch norm layer", number);
+      communicator_->all_reduce_sum(tensor);
+    };
+    layer->synchronize(std::move(reduction));
+    ++number;
   }
-  auto reduction = std::make_shared<RankReduction>();
-  reduction->rank = environment_.rank;
-  reduction->world_size = environment_.world_size;
-  reduction->sum = [this](at::Tensor& tensor) { communicator_->all_reduce_sum(tensor); };
-  return reduction;
 }
+
+namespace {
+
+FailureCategory category_of(const std::exception_ptr& cause) {
+  try {
+    std::rethrow_exception(cause);
+  } catch (const ConfigError&) {
+    return FailureCategory::kConfig;
+  } catch (const DataError&) {
+    return FailureCategory::kData;
+  } catch (...) {
+    return FailureCategory::kException;
+  }
+}
+
+}  // namespace
 
 int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
   Heartbeat& heartbeat = runtime.heartbeat();
@@ -172,6 +195,15 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     return fail(FailureCategory::kConfig, error, 2);
   } catch (const DataError& error) {
     return fail(FailureCategory::kData, error, 1);
+  } catch (const RankFailureError& error) {
+    if (error.cause() != nullptr) {
+      heartbeat.set_phase(error.phase());  // not where this rank learnt that all know
+      const FailureCategory category = category_of(error.cause());
+      return fail(category, error, category == FailureCategory::kConfig ? 2 : 1);
+    }
+    report_failure(heartbeat, FailureCategory::kLostPeer,
+                   concat("stopped together with rank ", error.rank()));
+    return 1;
   } catch (const AgreedError& error) {
     if (runtime.is_main_rank()) {
       return fail(FailureCategory::kException, error, 1);

@@ -37,8 +37,8 @@ class RankRuntime {
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
   [[nodiscard]] Heartbeat& heartbeat() { return heartbeat_; }
   [[nodiscard]] StopRequest stop_requested() const { return signals_.stop_requested(); }
-  // For synchronised batch norm; null in a world of one.
-  [[nodiscard]] std::shared_ptr<const RankReduction> rank_reduction();
+  // Over the ranks; changes nothing in a world of one.
+  void synchronize_batch_norm(Classifier& model);
 
  private:
   void choose_device(const Config& config);
@@ -51,6 +51,7 @@ class RankRuntime {
   Placement placement_;
   Backend backend_ = Backend::kGloo;
   std::chrono::milliseconds timeout_;
+  bool check_collectives_;
   RankThreads threads_;
   std::optional<Store> store_;
   std::unique_ptr<Communicator> communicator_;

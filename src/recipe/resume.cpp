@@ -191,6 +191,7 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
   if (is_main) {
     chosen = choose_and_check(policy, folder, now, allowed, error, checksum);
   }
+  const PurposeScope scope(communicator, "choice of the checkpoint");
   error = broadcast_text(communicator, error);
   if (!error.empty()) {  // on all ranks, which would else wait for the path; the main rank says it
     is_main ? throw ConfigError(error) : throw AgreedError(error);

@@ -246,7 +246,7 @@ EvaluationResult TrainingRank::validate() {
 void TrainingRank::build_training() {
   model_ = build_model(config_, catalogs_, runtime_.placement(), &weights_line_);
   if (config_.model.batch_norm == "sync") {
-    model_->synchronize_batch_norm(runtime_.rank_reduction());
+    runtime_.synchronize_batch_norm(*model_);
   }
   broadcast_tensors(model_->parameters(), runtime_.communicator());
   broadcast_tensors(model_->buffers(), runtime_.communicator());

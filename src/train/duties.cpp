@@ -14,9 +14,7 @@ void Trainer::Loop::compare_replicas() {
   if (compared_update_ == progress.update) {
     return;
   }
-  if (parts_.enter_phase) {
-    parts_.enter_phase("compare replicas", progress.update);
-  }
+  note_place("compare replicas", progress.update);
   StateDict tensors = state_dict(parts_.model);
   if (parts_.average != nullptr) {
     for (const auto& [name, tensor] : parts_.average->tensors()) {
@@ -54,14 +52,12 @@ void Trainer::Loop::do_due_work() {
 
 // Whether the result is the best one so far.
 bool Trainer::Loop::validate() {
-  if (parts_.enter_phase) {
-    parts_.enter_phase("validation", progress.update);
-  }
+  note_place("validation", progress.update);
   const EvaluationResult result = parts_.validate();
   if (!result.complete) {
     // All ranks know that one was stopped; now they agree on the reason.
     summary_.begin();
-    summary_.reduce(own_stop_request(), clock_.take(), 0, statistics_);
+    summary_.reduce(own_stop_request(), false, clock_.take(), 0, statistics_);
     stop_ = stop_reason_of(summary_.values().cpu().const_data_ptr<double>());
     stopped_ = true;
     require(stop_ != StopReason::kFinished, "a validation was cut short without a stop request");
@@ -87,9 +83,7 @@ bool Trainer::Loop::validate() {
 
 // The main rank writes, all learn whether it could.
 void Trainer::Loop::save(bool best) {
-  if (parts_.enter_phase) {
-    parts_.enter_phase("save checkpoint", progress.update);
-  }
+  note_place("save checkpoint", progress.update);
   std::string error;
   if (parts_.checkpoints != nullptr) {
     CheckpointNames names{.epoch = std::nullopt, .best = best};
@@ -103,6 +97,7 @@ void Trainer::Loop::save(bool best) {
       error = failure.what();
     }
   }
+  const PurposeScope scope(parts_.communicator, "checkpoint outcome");
   error = broadcast_text(parts_.communicator, error);
   if (!error.empty()) {
     throw AgreedError(

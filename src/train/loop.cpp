@@ -88,9 +88,24 @@ bool Trainer::Loop::is_logged(std::int64_t update) const {
 
 void Trainer::Loop::enter(Phase phase, std::string_view name) {
   clock_.enter(phase);
+  note_place(name, next_update_);
+}
+
+void Trainer::Loop::note_place(std::string_view phase, std::int64_t update) {
+  phase_ = phase;
+  parts_.communicator.set_place(phase, update);
   if (parts_.enter_phase) {
-    parts_.enter_phase(name, next_update_);
+    parts_.enter_phase(phase, update);
   }
+}
+
+// Called in a catch clause. This rank then joins the collectives of the update without a sample, so
+// that all learn of the failure in its summary; the update is discarded.
+void Trainer::Loop::note_failure() {
+  if (parts_.communicator.world_size() == 1) {
+    throw;
+  }
+  failure_ = {.cause = std::current_exception(), .phase = std::string(phase_)};
 }
 
 void Trainer::Loop::event(const char* what,
@@ -115,7 +130,8 @@ void Trainer::Loop::step() {
     compute_gradients(update);
 
     enter(Phase::kCommunication, "communication");
-    summary_.reduce(own_stop_request(), clock_.take(), peak_memory_to_log(), statistics_);
+    summary_.reduce(own_stop_request(), static_cast<bool>(failure_), clock_.take(),
+                    peak_memory_to_log(), statistics_);
 
     enter(Phase::kOptimizer, "optimizer");
     const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
@@ -137,7 +153,7 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   const std::int64_t per_epoch = options_.shape.updates_per_epoch;
   const auto epoch = static_cast<std::uint32_t>(next_update_ / per_epoch);
   const auto first = static_cast<std::uint64_t>(next_update_ % per_epoch);
-  if (loading_epoch_ != epoch) {
+  if (loading_epoch_ != epoch && !failure_) {
     std::vector<std::vector<std::uint32_t>> batches;
     const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
     for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
@@ -152,35 +168,68 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   DeviceUpdate update{.micro_batches = {},
                       .global_size = static_cast<std::int64_t>(plan.global_size)};
   for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
-    HostBatch batch = parts_.loader.next();
-    update.micro_batches.push_back(to_device(batch, options_.placement));
-    parts_.loader.recycle(std::move(batch));
+    update.micro_batches.push_back(fetch_batch());
   }
   return update;
+}
+
+ImageBatch Trainer::Loop::fetch_batch() {
+  if (!failure_) {
+    try {
+      HostBatch batch = parts_.loader.next();
+      ImageBatch images = to_device(batch, options_.placement);
+      parts_.loader.recycle(std::move(batch));
+      return images;
+    } catch (const std::exception&) {
+      note_failure();
+    }
+  }
+  return empty_batch();
+}
+
+// Drops what the loader still has: nothing more is trained on.
+ImageBatch Trainer::Loop::empty_batch() {
+  parts_.loader.start(0, {{}});
+  return to_device(parts_.loader.next(), options_.placement);
 }
 
 void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
   const double scale = 1 / static_cast<double>(update.global_size);
   for (std::size_t i = 0; i < update.micro_batches.size(); ++i) {
     const bool last = i + 1 == update.micro_batches.size();
-    StepContext context{
-        .model = parts_.model,
-        .seed = options_.seed,
-        .epoch = static_cast<std::uint32_t>(next_update_ / options_.shape.updates_per_epoch),
-        .update = static_cast<std::uint32_t>(next_update_),
-        .backward =
-            [&](const at::Tensor& loss_sum) {
-              const at::Tensor loss = loss_sum * scale;
-              last ? parts_.reducer.backward(loss) : loss.backward();
-            },
-        .enter_phase =
-            [&](std::string_view name) {
-              enter(name == "attack" ? Phase::kAttack : Phase::kForwardBackward, name);
-            },
-        .stop_requested = [&] { return own_stop_request() != StopReason::kFinished; }};
-    const StepOutput output = parts_.method.compute_gradients(context, update.micro_batches[i]);
-    summary_.add(output, update.micro_batches[i].labels.numel());
+    const std::int64_t begun = parts_.communicator.collectives_begun();
+    try {
+      compute_micro_batch(failure_ ? empty_batch() : update.micro_batches[i], scale, last);
+    } catch (const std::exception&) {
+      // In the middle of the collectives of a micro-batch there is no way to go on with the others:
+      // this rank ends, and its supervisor tells them.
+      if (failure_ || parts_.communicator.collectives_begun() != begun) {
+        throw;
+      }
+      note_failure();
+      compute_micro_batch(empty_batch(), scale, last);
+    }
   }
+}
+
+void Trainer::Loop::compute_micro_batch(const ImageBatch& batch, double scale, bool last) {
+  StepContext context{
+      .model = parts_.model,
+      .seed = options_.seed,
+      .epoch = static_cast<std::uint32_t>(next_update_ / options_.shape.updates_per_epoch),
+      .update = static_cast<std::uint32_t>(next_update_),
+      .backward =
+          [&](const at::Tensor& loss_sum) {
+            const at::Tensor loss = loss_sum * scale;
+            last ? parts_.reducer.backward(loss) : loss.backward();
+          },
+      .enter_phase =
+          [&](std::string_view name) {
+            enter(name == "attack" ? Phase::kAttack : Phase::kForwardBackward, name);
+          },
+      .stop_requested = [&] { return own_stop_request() != StopReason::kFinished; }};
+  const StepOutput output = parts_.method.compute_gradients(context, batch);
+  summary_.add(output, batch.labels.numel());
 }
 
 void Trainer::Loop::take_outcomes(bool flush) {
@@ -200,6 +249,9 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
     stopped_ = true;
     next_update_ = progress.update;
     return;
+  }
+  if (values[kFailedRanks] > 0) {
+    throw_rank_failure(parts_.communicator, failure_, concat("update ", launched.update + 1));
   }
   progress.update = launched.update + 1;
   progress.samples += launched.samples;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "temper/dist/delayed_read.h"
+#include "temper/dist/rank_failure.h"
 #include "temper/train/trainer.h"
 #include "train/interval.h"
 #include "train/numerics_watch.h"
@@ -44,7 +45,11 @@ class Trainer::Loop {
 
   void step();
   DeviceUpdate fetch();
+  [[nodiscard]] ImageBatch fetch_batch();
+  [[nodiscard]] ImageBatch empty_batch();
   void compute_gradients(const DeviceUpdate& update);
+  void compute_micro_batch(const ImageBatch& batch, double scale, bool last);
+  void note_failure();
   void take_outcomes(bool flush);
   void take_outcome(const Launched& launched, const double* values);
   void watch(const double* values);
@@ -54,6 +59,7 @@ class Trainer::Loop {
   void save(bool best);
   void finish();
   void enter(Phase phase, std::string_view name);
+  void note_place(std::string_view phase, std::int64_t update);
   void event(const char* what, std::vector<std::pair<std::string, EventDetail>> details = {});
   [[nodiscard]] RunParts run_parts() const;
   [[nodiscard]] int epoch_of(std::int64_t update) const;
@@ -72,6 +78,8 @@ class Trainer::Loop {
   std::int64_t loading_epoch_ = -1;
   std::int64_t saved_update_ = -1;
   std::int64_t compared_update_ = -1;
+  RankFailure failure_;  // of this rank alone; the others do not know yet
+  std::string_view phase_;
   StopReason stop_ = StopReason::kFinished;
   bool stopped_ = false;
   PhaseClock clock_;

@@ -48,6 +48,7 @@ std::string find_replica_difference(const std::vector<std::pair<std::string, at:
   for (std::int64_t i = 0; i < count; ++i) {
     sums[communicator.rank()][i] = checksum(tensors[static_cast<std::size_t>(i)].second);
   }
+  const PurposeScope scope(communicator, "comparison of replicas");
   communicator.all_reduce_sum(sums);
   for (std::int64_t i = 0; i < count; ++i) {
     const at::Tensor column = sums.select(1, i).contiguous();

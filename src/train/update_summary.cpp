@@ -41,9 +41,10 @@ void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
   values_[kNonfiniteRanks].add_(output.loss.isfinite().logical_not());
 }
 
-void UpdateSummary::reduce(StopReason stop, const std::array<double, kPhases>& seconds,
+void UpdateSummary::reduce(StopReason stop, bool failed, const std::array<double, kPhases>& seconds,
                            std::int64_t peak_memory, PendingStatistics& statistics) {
   std::vector<double> host(kFieldCount + static_cast<std::size_t>(communicator_.world_size()), 0);
+  host[kFailedRanks] = failed ? 1 : 0;
   for (std::size_t i = 0; i < kStopOrder.size(); ++i) {
     host[kStopFlags + i] = stop == kStopOrder[i] ? 1 : 0;
   }
@@ -56,6 +57,7 @@ void UpdateSummary::reduce(StopReason stop, const std::array<double, kPhases>& s
   if (averages) {
     statistics.pack(packed);
   }
+  const PurposeScope scope(communicator_, "update summary");
   communicator_.all_reduce_sum(values_);
   if (averages) {
     statistics.unpack(packed);

@@ -27,6 +27,7 @@ enum SummaryField : std::int64_t {
   kPredictionSquareSum,
   kSampleCount,
   kNonfiniteRanks,
+  kFailedRanks,
   kStopFlags,                       // one place for each StopReason but kFinished
   kPhaseTimes = kStopFlags + 4,     // one place a phase
   kGradientNorm = kPhaseTimes + 5,  // set after the reduction, equal on all ranks
@@ -46,9 +47,9 @@ class UpdateSummary {
   void begin();
   void add(const StepOutput& output, std::int64_t samples);
   // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes
-  // one collective.
-  void reduce(StopReason stop, const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
-              PendingStatistics& statistics);
+  // one collective. `failed`: this rank had to do without its samples.
+  void reduce(StopReason stop, bool failed, const std::array<double, kPhases>& seconds,
+              std::int64_t peak_memory, PendingStatistics& statistics);
   // Decides from the reduced flags and the averaged gradients whether the update counts; float32
   // scalar on the device, 1: skip.
   [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm);

@@ -1,4 +1,6 @@
-"""Ranks that see other data than rank 0 are refused by all; the order of directory entries does not matter."""
+"""Ranks that see other data than rank 0 are refused by all; the order of directory entries does not matter; a file that
+one rank cannot read ends all ranks with one report."""
+import json
 import os
 import pathlib
 import shutil
@@ -9,7 +11,7 @@ import unittest
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
 from torch.distributed import TCPStore
 
-from support.programs import ProgramTest, SOURCE, metrics, start
+from support.programs import ProgramTest, SOURCE, metrics, run, start
 
 
 def copy_in_order(source, target, reverse):
@@ -84,6 +86,41 @@ class RankData(ProgramTest):
         files = sorted((other / "train").rglob("*.png"))
         files[0].rename(files[-1].with_name(files[0].name + ".moved.png"))
         self.assertRefused(other)
+
+    def damage(self, split):
+        """Data with one file whose content is not an image, of the size that it had."""
+        other = self.copy()
+        file = sorted((other / split).rglob("*.png"))[20]
+        file.write_bytes(b"x" * file.stat().st_size)
+        return other, file
+
+    def assertOneReport(self, split):
+        other, file = self.damage(split)
+        run_dir = self.folder / "run"
+        done = run("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", run_dir,
+                   "--cpus", 2, "training.epochs=1", *self.digits_overrides(other), limit=100)
+        self.assertStatus(done, 1)
+        output = done.stdout + done.stderr
+        self.assertIn(str(file), output)
+        self.assertNotIn("lost another rank", output)
+        failure = json.loads((run_dir / "failure.json").read_text())
+        self.assertEqual(failure["category"], "data", failure)
+        self.assertIn(str(file), failure["error"])
+        victim, = failure["victims"]
+        self.assertIn(f"stopped together with rank {failure['rank']}", victim["error"])
+        return failure["error"]
+
+    def test_damaged_training_file(self):
+        self.assertRegex(self.assertOneReport("train"), r"^update \d+: rank [01] on host \S+ failed in phase data: ")
+
+    def test_damaged_validation_file(self):
+        self.assertRegex(self.assertOneReport("validation"), r"^evaluation: rank [01] on host \S+ failed")
+
+    def test_checked_collectives(self):
+        done = self.start_ranks([self.digits] * 2, "distributed.check_collectives=true", "training.max_updates=3",
+                                "validation.samples=20")
+        for rank, (status, _, errors) in enumerate(done):
+            self.assertEqual(status, 0, f"rank {rank}: {errors}")
 
 
 if __name__ == "__main__":

@@ -29,11 +29,14 @@ Image RandomDataset::load(std::size_t index) const {
   return {.height = 8, .width = 8, .channels = 3, .pixels = std::move(pixels)};
 }
 
-std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator) {
+std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator, int layer) {
   auto reduction = std::make_shared<RankReduction>();
   reduction->rank = communicator.rank();
   reduction->world_size = communicator.world_size();
-  reduction->sum = [&communicator](at::Tensor& tensor) { communicator.all_reduce_sum(tensor); };
+  reduction->sum = [&communicator, layer](at::Tensor& tensor) {
+    const PurposeScope scope(communicator, "batch norm layer", layer);
+    communicator.all_reduce_sum(tensor);
+  };
   return reduction;
 }
 
@@ -90,7 +93,7 @@ class SmallRun {
   SmallRun(Communicator& communicator, const SmallTraining& options)
       : communicator_(communicator),
         options_(options),
-        train_(options.samples),
+        train_(make_dataset()),
         attack_(std::make_shared<PgdAttack>(
             kThreatModel, PgdOptions{.steps = options.attack_steps, .step_size = 0.02})),
         sampler_({.dataset_size = options.samples,
@@ -99,7 +102,7 @@ class SmallRun {
                   .rank = communicator.rank(),
                   .world_size = communicator.world_size(),
                   .seed = options.seed}),
-        loader_(train_, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}),
+        loader_(*train_, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}),
                 loading()),
         validation_loader_(validation_, Transform(), loading()),
         method_(make_method()) {
@@ -144,6 +147,11 @@ class SmallRun {
     return {.threads = options_.loader_threads, .seed = options_.seed, .image_size = 8};
   }
 
+  [[nodiscard]] std::shared_ptr<const Dataset> make_dataset() const {
+    auto dataset = std::make_shared<const RandomDataset>(options_.samples);
+    return options_.wrap_dataset ? options_.wrap_dataset(dataset) : dataset;
+  }
+
   [[nodiscard]] std::shared_ptr<OrderNotingMethod> make_method() const {
     auto method = built_in_methods().make(options_.method, attack_,
                                           {.beta = 2,
@@ -160,7 +168,10 @@ class SmallRun {
     initialize(*model_, options_.seed);
     model_->to(options_.placement.device, options_.placement.dtype);
     if (options_.synchronized_batch_norm) {
-      model_->synchronize_batch_norm(reduction_of(communicator_));
+      int number = 0;
+      for (BatchNorm* layer : model_->batch_norms()) {
+        layer->synchronize(reduction_of(communicator_, number++));
+      }
     }
     if (options_.average) {
       average_model_ = make_net(options_.net);
@@ -186,6 +197,7 @@ class SmallRun {
                      .global_batch_size = static_cast<std::int64_t>(options_.global_batch),
                      .max_updates = options_.max_updates};
     trainer.schedule = options_.schedule;
+    trainer.abort_on_nonfinite = options_.abort_on_nonfinite;
     trainer.log_every = {1, Period::Unit::kUpdates};
     trainer.compare_replicas_every = options_.compare_replicas_every;
     trainer.classes = 10;
@@ -201,7 +213,7 @@ class SmallRun {
 
   Communicator& communicator_;
   const SmallTraining& options_;
-  RandomDataset train_;
+  std::shared_ptr<const Dataset> train_;
   RandomDataset validation_{29};
   std::shared_ptr<PgdAttack> attack_;
   ShardedSampler sampler_;

@@ -61,6 +61,9 @@ struct SmallTraining {
   std::optional<WeightAverageOptions> average{};
   Period compare_replicas_every{0, Period::Unit::kUpdates};
   Placement placement{.dtype = at::kDouble};
+  bool abort_on_nonfinite = false;
+  // Optional; puts another data set around the one to train on.
+  std::function<std::shared_ptr<const Dataset>(std::shared_ptr<const Dataset>)> wrap_dataset{};
   // Optional; puts another method around the real one.
   std::function<std::shared_ptr<TrainingMethod>(std::shared_ptr<TrainingMethod>)> wrap_method{};
   // Optional; the run goes on from this checkpoint, and saves one at its end.
@@ -89,7 +92,8 @@ struct TrainingResult {
                                                 const SmallTraining& options);
 
 // How synchronised batch norm reaches a communicator's ranks.
-[[nodiscard]] std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator);
+[[nodiscard]] std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator,
+                                                                int layer = 0);
 
 // Throws CheckFailure naming the first tensor that differs by more than `tolerance`; 0:
 // bit-identical.

@@ -13,14 +13,20 @@ namespace temper {
 // One collective of this rank. Ranks that work together have equal records in equal order.
 struct CollectiveRecord {
   std::int64_t sequence = 0;  // counts from 0 in each communicator
-  std::string operation;      // all_reduce_sum, all_reduce_max, all_reduce, broadcast, all_gather
-  std::string dtype;          // float64, as PyTorch names it
-  std::int64_t numel = 0;     // elements that this rank passes in
+  // all_reduce_sum, all_reduce_max, all_reduce, broadcast, all_gather
+  std::string operation{};
+  std::string dtype{};                // float64, as PyTorch names it
+  std::int64_t numel = 0;             // elements that this rank passes in
+  std::vector<std::int64_t> shape{};  // of the first tensor; nearly always there is one alone
+  int root = -1;                      // of a broadcast
+  std::string purpose{};              // "gradient bucket 3"; may be empty
+  std::int64_t update = 0;            // what the rank works on, and in which phase
+  std::string phase{};
 
   friend bool operator==(const CollectiveRecord&, const CollectiveRecord&) = default;
 };
 
-// "#3 all_reduce_sum float64 x 42"
+// "#3 all_reduce_sum float64 [6, 7] for update summary at update 12, phase communication"
 [[nodiscard]] std::string to_string(const CollectiveRecord& record);
 
 // Sees each collective of a communicator before it starts; an exception keeps it from starting.

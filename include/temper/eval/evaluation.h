@@ -82,7 +82,8 @@ struct EvaluationResult {
   }
 };
 
-// A collective. The model is used with its running statistics; its modes are as before afterwards.
+// A collective. What fails on one rank alone, an unreadable sample for one, is a RankFailureError
+// on all. The model is used with its running statistics; its modes are as before afterwards.
 // `loader` belongs to the data set and must have no random transform. Random starts are keyed by
 // sample, so they do not depend on the sharding.
 [[nodiscard]] EvaluationResult evaluate(Classifier& model, Loader& loader,

@@ -94,8 +94,10 @@ class Trainer {
   // last whole update before the saved place in the epoch.
   void restore(const Value& checkpoint);
 
-  // Trains to the end or to a stop request; validates and saves on the way and at the end. Errors
-  // of this rank are thrown; the launcher ends the others.
+  // Trains to the end or to a stop request; validates and saves on the way and at the end. A sample
+  // that cannot be read on one rank, or an error there before the first collective of a
+  // micro-batch, is a RankFailureError on all ranks at that update. Other errors of this rank are
+  // thrown on it alone; the launcher ends the others.
   [[nodiscard]] StopReason run();
 
   [[nodiscard]] const Progress& progress() const;

@@ -157,9 +157,6 @@ TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
        "c.yaml:1:23: training.precision: 'bf16' comes in a later version; available: fp32, fp64"},
       {"threat_model: {norm: l1}\n",
        "c.yaml:1:22: threat_model.norm: 'l1' comes in a later version; available: linf, l2"},
-      {"distributed: {check_collectives: true}\n",
-       "c.yaml:1:34: distributed.check_collectives: comes in a later version; only false is "
-       "accepted"},
   });
 }
 
