@@ -9,10 +9,8 @@ void add_equality_cases(RankCases& cases);
 void add_evaluation_cases(RankCases& cases);
 void add_attack_cases(RankCases& cases);
 void add_batch_norm_cases(RankCases& cases);
-void add_checker_cases(RankCases& cases);
 void add_collectives_cases(RankCases& cases);
 void add_sanity_cases(RankCases& cases);
-void add_failure_cases(RankCases& cases);
 void add_resume_cases(RankCases& cases);
 void add_replica_cases(RankCases& cases);
 

@@ -9,9 +9,7 @@ int main(int argc, char** argv) {
   temper::testing_support::add_evaluation_cases(cases);
   temper::testing_support::add_attack_cases(cases);
   temper::testing_support::add_batch_norm_cases(cases);
-  temper::testing_support::add_checker_cases(cases);
   temper::testing_support::add_collectives_cases(cases);
-  temper::testing_support::add_failure_cases(cases);
   temper::testing_support::add_resume_cases(cases);
   temper::testing_support::add_sanity_cases(cases);
   temper::testing_support::add_replica_cases(cases);
