@@ -69,17 +69,22 @@ void cut(const fs::path& file, std::uint64_t count) {
   }
 }
 
+// The first name of a path; a name may hold slashes itself, as those of the optimizer's state do.
+std::string first_name(const ValueDict& dict, const std::string& path) {
+  return dict.contains(path) ? path : path.substr(0, path.find('/'));
+}
+
 // A copy of `dict` with `edit` applied to the entry of that path.
 template <typename Edit>
 ValueDict edited(const ValueDict& dict, const std::string& path, const Edit& edit) {
-  const std::size_t slash = path.find('/');
-  const std::string key = path.substr(0, slash);
+  const std::string key = first_name(dict, path);
+  require(dict.contains(key), "there is no ", path);
   ValueDict out;
   for (const auto& [name, value] : dict) {
     if (name != key) {
       out[name] = value;
-    } else if (slash != std::string::npos) {
-      out[name] = edited(value.as_dict(), path.substr(slash + 1), edit);
+    } else if (key != path) {
+      out[name] = edited(value.as_dict(), path.substr(key.size() + 1), edit);
     } else {
       edit(out, name, value);
     }

@@ -220,7 +220,7 @@ class Checkpoints(ProgramTest):
             "momentum": (["reshape", "optimizer/momentum/fc2.bias"], [], r"another shape for momentum/fc2\.bias"),
             "momenta": (["drop", "optimizer/momentum/fc2.bias"], [], r"the optimizer state holds \d+ tensors"),
             "average": (["reshape", "average/fc2.bias"], [], r"fc2\.bias"),
-            "architecture": (None, ["model.architecture=small_cnn"], "the weights do not fit the model"),
+            "architecture": (None, ["model.architecture=resnet18", "model.small_images=true"], "the weights do not fit the model"),
             "classes": (None, ["data.classes=5", "--allow-change", "data", *others],
                         r"of another shape: .*\[10\] instead of \[5\]"),
         }

@@ -6,8 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
-#include "dist/cases.h"
+#include "dist/agreement_cases.h"
 #include "support/reference_nets.h"
 #include "support/small_training.h"
 #include "temper/core/error.h"
@@ -19,9 +20,10 @@ namespace {
 constexpr int kFailingRank = 1;
 constexpr std::uint32_t kFailingUpdate = 2;
 
-// A data set in which one sample cannot be had.
+// A data set in which one sample, or every sample, cannot be had.
 class BrittleDataset final : public Dataset {
  public:
+  static constexpr std::size_t kEverySample = std::numeric_limits<std::size_t>::max();
   BrittleDataset(std::shared_ptr<const Dataset> inner, std::size_t sample,
                  std::function<void()> fail)
       : inner_(std::move(inner)), sample_(sample), fail_(std::move(fail)) {}
@@ -39,7 +41,7 @@ class BrittleDataset final : public Dataset {
     return inner_->describe(index);
   }
   [[nodiscard]] Image load(std::size_t index) const override {
-    if (index == sample_) {
+    if (index == sample_ || sample_ == kEverySample) {
       fail_();
     }
     return inner_->load(index);
@@ -120,12 +122,12 @@ void require_agreed(RankWorld& world, const SmallTraining& options, const std::s
 
 // A sample that rank 1 trains on in the failing update.
 std::size_t sample_of_rank_1(RankWorld& world, const SmallTraining& options) {
-  const ShardedSampler sampler({.dataset_size = options.samples,
-                                .global_batch_size = options.global_batch,
-                                .accumulation = options.accumulation,
-                                .rank = kFailingRank,
-                                .world_size = world.world_size,
-                                .seed = options.seed});
+  ShardedSampler sampler({.dataset_size = options.samples,
+                          .global_batch_size = options.global_batch,
+                          .accumulation = options.accumulation,
+                          .rank = kFailingRank,
+                          .world_size = world.world_size,
+                          .seed = options.seed});
   const auto batches = sampler.global_batch(0, kFailingUpdate).micro_batches;
   return batches.back().samples.back();
 }
@@ -250,7 +252,8 @@ void nonfinite_on_one_rank(RankWorld& world) {
 
 void bad_validation_sample(RankWorld& world) {
   const auto inner = std::make_shared<const RandomDataset>(20);
-  const BrittleDataset data(inner, world.rank == kFailingRank ? kFailingRank : inner->size(),
+  const bool fails = world.rank == kFailingRank;
+  const BrittleDataset data(inner, fails ? BrittleDataset::kEverySample : inner->size(),
                             [] { throw DataError("1.png: cut off"); });
   Loader loader(data, Transform(), {.image_size = 8});
   const auto model = make_reference_net("cnn");

@@ -54,7 +54,7 @@ def with_huge_size(data):
 def main(checkpoint):
     state = {"w": torch.arange(6.0).reshape(2, 3), "b": torch.zeros(2, dtype=torch.int64)}
     plain = pickle.dumps({"a": [1, -2.5, True, None, "text"], "t": (1, (2, 3))}, protocol=2)
-    small = archive({"data.pkl": plain, "data/0": bytes(16)})
+    small = archive({"data.pkl": plain, "data/0": bytes(1000)})
     files = {
         "checkpoint.pt": pathlib.Path(checkpoint).read_bytes(),
         "state_dict.pt": saved(state),
