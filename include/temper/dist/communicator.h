@@ -26,13 +26,6 @@ class CollectiveMismatchError : public AgreedError {
   using AgreedError::AgreedError;
 };
 
-// The ranks were about to run different collectives, none of which ran. Thrown on all ranks, with
-// all descriptions.
-class CollectiveMismatchError : public AgreedError {
- public:
-  using AgreedError::AgreedError;
-};
-
 class Communicator {
  public:
   virtual ~Communicator() = default;
