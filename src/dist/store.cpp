@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 #include <vector>
 
@@ -54,8 +56,9 @@ Store Store::host(const StoreHostOptions& options) {
   c10d_options.masterListenFd = options.listening_descriptor;
   try {
     auto handle = std::make_unique<Handle>();
-    handle->store = c10::make_intrusive<c10d::TCPStore>(options.address, c10d_options);
-    const std::uint16_t port = handle->store->getPort();
+    auto store = c10::make_intrusive<c10d::TCPStore>(options.address, c10d_options);
+    const std::uint16_t port = store->getPort();
+    handle->store = std::move(store);
     return Store(std::move(handle), options.address, port);
   } catch (const std::exception& error) {
     throw std::runtime_error(concat("cannot host the store at ", options.address, ":", options.port,
@@ -82,6 +85,10 @@ Store Store::connect(const std::string& host, std::uint16_t port, milliseconds t
                                     ") does not answer as a store: ", first_line(error),
                                     "; does another program use the port? Check MASTER_PORT"));
   }
+}
+
+void Store::enter(const std::string& name) {
+  handle_->store = c10::make_intrusive<c10d::PrefixStore>(name, handle_->store);
 }
 
 void Store::set(const std::string& key, std::string_view value) {

@@ -90,6 +90,9 @@ class PeerWatch::Thread {
         heartbeat_(heartbeat),
         store_(Store::connect(options.address, options.port, kStoreTime)),
         peers_(static_cast<std::size_t>(options.world_size)) {
+    if (!options.attempt.empty()) {
+      store_.enter(options.attempt);
+    }
     thread_ = std::thread([this] { watch(); });
     deadman_ = std::thread([this] { watch_the_store(); });
   }

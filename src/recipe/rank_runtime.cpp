@@ -22,6 +22,11 @@ namespace {
 
 constexpr std::chrono::seconds kParentGrace{60};
 constexpr std::chrono::seconds kEarlyParentGrace{1};  // nothing to save yet
+// Our launcher has a store for each attempt.
+std::string attempt_name(const RankEnvironment& environment) {
+  return concat("attempt ", environment.restart_count);
+}
+
 // A request to stop while the ranks wait for each other: there is nothing to save yet, and what an
 // earlier run has saved stands.
 class StoppedAtStart : public std::runtime_error {
@@ -152,6 +157,9 @@ void RankRuntime::open_store() {
                           .timeout = timeout_,
                           .listening_descriptor = std::nullopt});
   }
+  if (env.launcher != LauncherKind::kSpawn) {
+    store_->enter(attempt_name(env));
+  }
 }
 
 void RankRuntime::connect() {
@@ -222,6 +230,7 @@ void RankRuntime::watch_peers() {
   constexpr std::chrono::hours kNever{24 * 365};
   peers_.emplace(PeerWatchOptions{.address = store_->address(),
                                   .port = store_->port(),
+                                  .attempt = attempt_name(env),
                                   .rank = env.rank,
                                   .world_size = env.world_size,
                                   .hosts_store = !env.store_is_hosted && env.rank == 0,

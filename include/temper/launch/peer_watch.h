@@ -24,6 +24,7 @@ void announce_peer_failure(Store& store, const std::string& line) noexcept;
 struct PeerWatchOptions {
   std::string address{};  // of the store
   std::uint16_t port = 0;
+  std::string attempt{};  // of Store::enter; empty: none
   int rank = 0;
   int world_size = 1;
   bool hosts_store = false;  // this process does; it then waits for the others at the end

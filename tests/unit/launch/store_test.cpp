@@ -96,6 +96,21 @@ TEST(Store, LostHostIsAnErrorAndNoTimeOut) {
   EXPECT_THROW(static_cast<void>(peer.wait(kMissing, milliseconds(2000))), std::runtime_error);
 }
 
+TEST(Store, AttemptsDoNotSeeEachOthersKeys) {
+  Store host = Store::host({});
+  Store first = Store::connect("127.0.0.1", host.port(), kLong);
+  first.enter("attempt 0");
+  first.set("failure", "rank 1 failed");
+  first.add("count", 3);
+  Store second = Store::connect("127.0.0.1", host.port(), kLong);
+  second.enter("attempt 1");
+  const std::vector<std::string> keys = {"failure"};
+  EXPECT_TRUE(first.check(keys));
+  EXPECT_FALSE(second.check(keys));
+  EXPECT_EQ(second.add("count", 1), 1);
+  EXPECT_FALSE(host.check(keys));
+}
+
 TEST(StartBarrier, LetsAllRanksPass) {
   Store host = Store::host({});
   std::vector<std::jthread> ranks;
