@@ -81,7 +81,7 @@ std::string refusal(const RankEnvironment& environment) {
 TEST(MasterAddress, LoopbackFromAHostListIsRefusedOnOtherNodes) {
   RankEnvironment environment = rank_of_two_nodes(1, "127.0.1.1");
   environment.master_is_derived = true;
-  EXPECT_THAT(refusal(environment), HasSubstr("127.0.1.1, is a loopback address here"));
+  EXPECT_THAT(refusal(environment), HasSubstr("127.0.1.1 (127.0.1.1), is a loopback address here"));
   environment.rank = 0;  // the host itself may know its name so
   EXPECT_EQ(refusal(environment), "no error");
 }
