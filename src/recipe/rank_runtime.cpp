@@ -316,7 +316,11 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     if (error.cause() != nullptr) {
       heartbeat.set_phase(error.phase());  // not where this rank learnt that all know
       const FailureCategory category = category_of(error.cause());
-      return fail(category, error.what(), category == FailureCategory::kConfig ? 2 : 1);
+      try {
+        std::rethrow_exception(error.cause());
+      } catch (...) {  // the report shows the stack of the exception that is being handled
+        return fail(category, error.what(), category == FailureCategory::kConfig ? 2 : 1);
+      }
     }
     report_failure(heartbeat, FailureCategory::kLostPeer,
                    concat("stopped together with rank ", error.rank()));
