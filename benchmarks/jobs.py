@@ -54,6 +54,9 @@ class Job:
                     return record["samples"], record["update"]
         return None
 
+    def cpu_seconds(self):
+        return sum(measure.cpu_seconds(pid) for pid in (self.process.pid, *measure.rank_processes(self.process.pid)))
+
     def wait_for_update(self, update):
         begin = time.monotonic()
         while (self.last_update() or (0, 0))[1] < update:

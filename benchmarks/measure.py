@@ -56,6 +56,15 @@ def memory_mib(pid):
     return {name: int(fields[name.capitalize()].split()[0]) / 1024 for name in ("rss", "pss")}
 
 
+def cpu_seconds(pid, name_begins=""):
+    """CPU time of the threads of a process whose names begin so."""
+    nanoseconds = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+        if (task / "comm").read_text().startswith(name_begins):
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
+
+
 def machine():
     model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
                   if line.startswith("model name")), "unknown")

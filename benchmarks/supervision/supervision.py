@@ -27,17 +27,8 @@ CALLS = 100  # of the heartbeat in an update: its phases, and each of up to 80 a
 WINDOW = 10  # seconds
 
 
-def cpu_seconds(pid, name_begins=""):
-    """CPU time of the threads of a process whose names begin so."""
-    nanoseconds = 0
-    for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-        if (task / "comm").read_text().startswith(name_begins):
-            nanoseconds += int((task / "schedstat").read_text().split()[0])
-    return nanoseconds / 1e9
-
-
 def watching(launcher, ranks):
-    return {"launcher": cpu_seconds(launcher), "threads": max(cpu_seconds(pid, "temper-") for pid in ranks)}
+    return {"launcher": measure.cpu_seconds(launcher), "threads": max(measure.cpu_seconds(pid, "temper-") for pid in ranks)}
 
 
 def measure_run(apps, data, folder):
