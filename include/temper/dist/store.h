@@ -42,8 +42,8 @@ class Store {
       const std::string& host, std::uint16_t port, std::chrono::milliseconds timeout,
       std::chrono::milliseconds connect_timeout = std::chrono::seconds(60));
 
-  // From now on all keys of this object stand behind `name`: a store that outlives an attempt to run,
-  // as that of torchrun's agent, must not show the next one what the last has left.
+  // From now on all keys of this object stand behind `name`: a store that outlives an attempt to
+  // run, as that of torchrun's agent, must not show the next one what the last has left.
   void enter(const std::string& name);
 
   Store(Store&& other) noexcept;
