@@ -87,6 +87,7 @@ class SharedHost(ProgramTest):
         done = run("trainer", *self.arguments(out, "training.max_updates=4"), TEMPER_JOBS=registry)
         self.assertStatus(done, 0)
         self.assertIn("compute threads a process: 3, as the checkpoint records", done.stderr)
+        self.assertIn("threads a process: 3 compute", done.stderr)
         self.assertEqual(self.checkpoint(out)["compute_threads"], 3)
         self.stop(other)
 
