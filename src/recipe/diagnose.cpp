@@ -133,7 +133,7 @@ int run_rank(const RankEnvironment& environment, bool json) {
   MachineFacts facts = gather_machine_facts(environment_variables());
   facts.launcher = launcher_name(environment.launcher);
   facts.processes = environment.local_world_size;
-  facts.nodes = std::max(1, environment.world_size / environment.local_world_size);
+  facts.nodes = environment.nodes;
   return print_report(facts, result, json);
 }
 

@@ -17,18 +17,13 @@
 
 #include "temper/core/cpu_budget.h"
 #include "temper/core/text.h"
+#include "temper/launch/host_address.h"
 #include "temper/recipe/versions.h"
 
 namespace temper {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 std::string address_text(const sockaddr* address) {
   std::array<char, INET6_ADDRSTRLEN> text{};

@@ -1,12 +1,10 @@
 #include "recipe/rank_places.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
+#include "temper/launch/host_address.h"
 
 namespace temper {
 namespace {
@@ -14,12 +12,6 @@ namespace {
 using std::chrono::milliseconds;
 
 std::string place_key(int rank) { return concat("place/", rank); }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 std::string encode(const RankPlace& place) {
   nlohmann::json document{

@@ -318,6 +318,8 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
       const FailureCategory category = category_of(error.cause());
       try {
         std::rethrow_exception(error.cause());
+      } catch (const c10::OutOfMemoryError&) {
+        return fail(category, runtime.exhaustion_text(error.what()), 1);
       } catch (...) {  // the report shows the stack of the exception that is being handled
         return fail(category, error.what(), category == FailureCategory::kConfig ? 2 : 1);
       }
