@@ -10,7 +10,7 @@ sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
 import torch
 
 from support.launchers import SlurmCluster, updates
-from support.programs import APPS, SOURCE, ProgramTest, processes_with, wait_for
+from support.programs import APPS, SOURCE, ProgramTest, processes_with, run, wait_for
 
 SCRIPT = """#!/bin/sh
 export MASTER_ADDR=127.0.0.1  # the names of the nodes exist in Slurm alone
@@ -68,6 +68,25 @@ class Slurm(ProgramTest):
                   for folder in (self.run_directory(job), self.folder / "own")]
         for name, tensor in states[0].items():
             self.assertTrue(torch.equal(tensor, states[1][name]), name)
+
+    def test_printed_batch_script_goes_back_into_the_queue(self):
+        printed = run("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--print-sbatch", "--nproc", 2, "--cpus", 2,
+                      f"run.output={self.folder}/runs", "training.epochs=100000", "logging.every=1up",
+                      "validation.every=1000ep", *self.digits_overrides(), cwd=self.folder)
+        self.assertStatus(printed, 0)
+        script = self.folder / "printed.sh"
+        script.write_text(printed.stdout)
+        tested = self.cluster.run("sbatch", "--test-only", script)
+        self.assertStatus(tested, 0)
+        # The name of the node exists in Slurm alone.
+        job = self.cluster.submit(script, self.console_file, "--export=ALL,MASTER_ADDR=127.0.0.1")
+        self.wait_for_updates(job)
+        self.assertIn("world size 2 (launcher: srun)", self.console())
+        self.cluster.run("scancel", "--signal=USR1", job)
+        wait_for(lambda: "resumed from update " in self.console(), "the second start", 120)
+        stopped = int(self.console().split("stopped after update ")[1].split(";")[0])
+        self.assertEqual(int(self.console().split("resumed from update ")[1].split()[0]), stopped)
+        self.assertEqual(self.cluster.job(job)["Restarts"], "1")
 
     def test_preempted_job_goes_on_where_it_was(self):
         job = self.submit("training.epochs=100000", options=["--signal=USR1@60"])
