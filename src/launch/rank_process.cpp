@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "temper/core/error.h"
@@ -64,6 +65,21 @@ void reset_signals() {
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+// When memory runs out the kernel should end a rank and not the launcher, who can say why. A score
+// that somebody has chosen stays.
+void offer_itself_first() {
+  const int file = ::open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+  if (file < 0) {
+    return;
+  }
+  char first = 0;
+  if (::read(file, &first, 1) == 1 && first == '0') {
+    constexpr std::string_view kScore = "300";
+    [[maybe_unused]] const ssize_t count = ::pwrite(file, kScore.data(), kScore.size(), 0);
+  }
+  ::close(file);
+}
+
 bool set_up_child(const ChildSetup& setup) {
   if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0) {
     return false;
@@ -81,6 +97,7 @@ bool set_up_child(const ChildSetup& setup) {
     return false;
   }
   reset_signals();
+  offer_itself_first();
   return true;
 }
 

@@ -40,9 +40,9 @@ struct RankProcess {
 };
 
 // Starts a process in a group of its own, with the default signal actions, no signal blocked,
-// nothing on its standard input, and SIGTERM to it when the calling thread ends. Other threads may
-// exist: between fork and exec the child makes system calls alone. SystemError if the program
-// cannot run.
+// nothing on its standard input, a higher score for the kernel's out-of-memory killer, and SIGTERM
+// to it when the calling thread ends. Other threads may exist: between fork and exec the child
+// makes system calls alone. SystemError if the program cannot run.
 [[nodiscard]] RankProcess start_rank(const RankCommand& command);
 
 }  // namespace temper

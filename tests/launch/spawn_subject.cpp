@@ -225,6 +225,11 @@ int wait_for_a_save_request(const Subject& subject) {
   return 0;
 }
 
+int print_memory_score(const Subject&) {
+  std::printf("score %s", read_file("/proc/self/oom_score_adj").c_str());
+  return 0;
+}
+
 int print_environment(const Subject& subject) {
   std::printf("rank %d of %d, local %d of %d, omp %s, extra %s, elastic %s, arguments %d\n",
               subject.rank(), subject.environment.world_size, subject.environment.local_rank,
@@ -275,6 +280,7 @@ std::map<std::string, Scenario> scenarios() {
       {"train", stop_like_a_trainer},
       {"deaf", ignore_stops},
       {"early", [](const Subject& s) { return s.rank() == 1 ? die_of_stops(s) : ignore_stops(s); }},
+      {"memory_score", print_memory_score},
       {"environment", print_environment},
   };
 }

@@ -206,6 +206,11 @@ TEST_F(Spawn, RanksGetTheirEnvironment) {
   EXPECT_EQ(log(1), "rank 1 of 2, local 1 of 2, omp 1, extra given, elastic unset, arguments 7\n");
 }
 
+TEST_F(Spawn, WithoutMemoryTheKernelTakesARankAndNotTheLauncher) {
+  const std::string own = read_file("/proc/self/oom_score_adj");
+  EXPECT_EQ(launch("memory_score").output, own == "0\n" ? "score 300\n" : "score " + own);
+}
+
 TEST_F(Spawn, ConsoleShowsRankZeroAndWarnings) {
   const Result result = launch("lines");
   EXPECT_EQ(result.exit_code(), 0);
