@@ -95,6 +95,8 @@ class PeerWatch::Thread {
     }
     thread_ = std::thread([this] { watch(); });
     deadman_ = std::thread([this] { watch_the_store(); });
+    ::pthread_setname_np(thread_.native_handle(), "temper-peers");
+    ::pthread_setname_np(deadman_.native_handle(), "temper-store");
   }
 
   ~Thread() {

@@ -98,7 +98,9 @@ std::int64_t WorkerSignals::saves_requested() const noexcept {
 class ParentWatchdog::Thread {
  public:
   Thread(pid_t parent, std::chrono::milliseconds grace)
-      : grace_(grace), thread_([this, parent] { watch(parent); }) {}
+      : grace_(grace), thread_([this, parent] { watch(parent); }) {
+    ::pthread_setname_np(thread_.native_handle(), "temper-parent");
+  }
   ~Thread() {
     {
       const std::lock_guard lock(mutex_);
