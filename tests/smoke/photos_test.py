@@ -33,7 +33,7 @@ class Photos(ProgramTest):
     def test_unchanged_configuration_passes_dry_run(self):
         done = run("trainer", "--config", CONFIG, "--dry-run", "--nproc", 2)
         self.assertStatus(done, 0)
-        for text in ("rank 1: cpu", "memory a rank", "parameters", "data.train: not usable now", "not set"):
+        for text in ("placement: 2 processes", "memory a rank", "parameters", "data.train: not usable now", "not set"):
             self.assertIn(text, done.stdout)
 
 
