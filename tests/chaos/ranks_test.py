@@ -84,7 +84,7 @@ class DeadRanks(ProgramTest):
         for pid in rank_pids(str(out)).values():
             os.kill(pid, signal.SIGSTOP)  # so that the first one cannot be done before the second comes
         process.send_signal(signal.SIGINT)
-        process.stderr.readline()
+        self.assertTrue(any("launcher: SIGINT" in line for line in iter(process.stderr.readline, "")))
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 130)
@@ -94,9 +94,9 @@ class DeadRanks(ProgramTest):
     def test_terminated_in_a_validation(self):
         out = self.folder / "validation"
         process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
-                        "validation.every=2up", "validation.attack.steps=100000", *self.digits_overrides())
-        wait_for(lambda: (out / "status.json").exists() and rank_pids(str(out)), "the start")
-        wait_for(lambda: (out / "metrics.jsonl").exists(), "the first records")
+                        "validation.every=2up", "validation.attack.steps=1000000", "logging.every=1up",
+                        *self.digits_overrides())
+        wait_for(lambda: (out / "metrics.jsonl").exists() and len(metrics(out, "train")) == 2, "the update before it")
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75)
@@ -123,17 +123,6 @@ class DeadRanks(ProgramTest):
         self.assertEqual(process.returncode, 130)
         self.assertTrue((out / "checkpoints/last.pt").exists())
         self.assertEqual(processes_with(str(out)), [])
-
-    def test_full_disk_is_named(self):
-        # A file where the checkpoint folder should be: the save fails on the main rank alone.
-        out = self.folder / "disk"
-        out.mkdir()
-        (out / "checkpoints").write_text("")
-        process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
-                        "--resume", "never", "training.max_updates=3", *self.digits_overrides())
-        _, errors = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1)
-        self.assertTrue(re.search(r"the checkpoint at update \d+ could not be saved", errors), errors)
 
 
 if __name__ == "__main__":
