@@ -94,7 +94,7 @@ class DeadRanks(ProgramTest):
     def test_terminated_in_a_validation(self):
         out = self.folder / "validation"
         process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
-                        "validation.every=2up", "validation.attack.steps=1000000", "logging.every=1up",
+                        "validation.every=2up", "validation.attack.steps=10000", "logging.every=1up",
                         *self.digits_overrides())
         wait_for(lambda: (out / "metrics.jsonl").exists() and len(metrics(out, "train")) == 2, "the update before it")
         process.send_signal(signal.SIGTERM)

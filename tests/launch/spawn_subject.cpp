@@ -207,8 +207,12 @@ int fail_first(Subject& subject, int failures, bool moves_on) {
 // The others find the cause in the store.
 int ask_why(const Subject& subject) {
   if (subject.rank() == 1) {
+    while (!fs::exists(subject.file("asks-0"))) {
+      pause_a_little();
+    }
     return die(SIGKILL);
   }
+  write_file_atomically(subject.file("asks-0"), "");
   Store store = Store::connect(subject.environment.master_address, subject.environment.master_port,
                                milliseconds(20'000));
   const auto line = peer_failure(store, milliseconds(20'000));
