@@ -5,7 +5,9 @@
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <latch>
 #include <limits>
 
 #include "dist/agreement_cases.h"
@@ -273,12 +275,41 @@ void bad_validation_sample(RankWorld& world) {
   require_same_text(world, text);
 }
 
+// A file that does not come keeps rank 1 waiting; a request to stop there must not wait for it.
+void stop_while_waiting_for_data(RankWorld& world) {
+  const bool here = world.rank == kFailingRank;
+  std::atomic<bool> waits{false};
+  std::latch asked_often(3);
+  SmallTraining options{.method = "pgd_at", .samples = 40, .global_batch = 8, .epochs = 1};
+  options.wrap_dataset = [&](std::shared_ptr<const Dataset> inner) {
+    const std::size_t sample = here ? sample_of_rank_1(world, options) : options.samples;
+    return std::make_shared<const BrittleDataset>(std::move(inner), sample,
+                                                  [&] { asked_often.wait(); });
+  };
+  options.enter_phase = [&](std::string_view phase, std::int64_t update) {
+    waits = here && phase == "data" && update == kFailingUpdate;
+  };
+  bool asked = false;
+  int left = 3;
+  options.stop_requested = [&] {
+    asked = asked || waits;
+    if (asked && left-- > 0) {
+      asked_often.count_down();
+    }
+    return asked ? StopReason::kTerminate : StopReason::kFinished;
+  };
+  const TrainingResult result = run_small_training(world.communicator, options);
+  require(result.stop == StopReason::kTerminate, "the training was not stopped");
+  require(result.updates == kFailingUpdate, "stopped after ", result.updates, " updates");
+}
+
 class Failures : public testing::TestWithParam<int> {};
 
 TEST_P(Failures, OfASampleAreAgreed) { expect_ranks_pass("bad_samples", GetParam()); }
 TEST_P(Failures, BeforeACollectiveAreAgreed) { expect_ranks_pass("early_errors", GetParam()); }
 TEST_P(Failures, BetweenCollectivesEndAllRanks) { expect_ranks_pass("late_errors", GetParam()); }
 TEST_P(Failures, OfNumbersAreOneDecision) { expect_ranks_pass("nonfinite", GetParam()); }
+TEST_P(Failures, AStopDoesNotWaitForAFile) { expect_ranks_pass("slow_file", GetParam()); }
 TEST_P(Failures, OfAValidationSampleAreAgreed) { expect_ranks_pass("bad_validation", GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Failures, testing::Values(2, 3),
@@ -292,6 +323,7 @@ void add_failure_cases(RankCases& cases) {
   cases["late_errors"] = errors_between_collectives;
   cases["nonfinite"] = nonfinite_on_one_rank;
   cases["bad_validation"] = bad_validation_sample;
+  cases["slow_file"] = stop_while_waiting_for_data;
 }
 
 }  // namespace temper::testing_support
