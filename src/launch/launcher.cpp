@@ -2,30 +2,25 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 
 #include "launch/attempt.h"
 #include "launch/failure_report.h"
-#include "launch/hang_watch.h"
 #include "launch/memory_watch.h"
 #include "launch/rank_output.h"
 #include "launch/rank_process.h"
+#include "launch/restarts.h"
 #include "launch/shared_page.h"
 #include "launch/supervisor.h"
 #include "temper/core/error.h"
 #include "temper/core/file.h"
-#include "temper/core/units.h"
 #include "temper/dist/store.h"
 #include "temper/launch/environment.h"
 #include "temper/launch/flight_recorder.h"
@@ -136,35 +131,6 @@ void report(const Verdict& verdict, const ReportPlace& place, Console& console) 
   console.error().write(text);
 }
 
-// Living or dead, but not waited for.
-std::vector<pid_t> children() {
-  std::vector<pid_t> result;
-  for (const fs::directory_entry& entry : fs::directory_iterator("/proc")) {
-    pid_t pid = 0;
-    const std::string name = entry.path().filename().string();
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc() &&
-        parent_of(pid) == ::getpid()) {
-      result.push_back(pid);
-    }
-  }
-  return result;
-}
-
-// What the ranks themselves have started and left behind has become the launcher's.
-void end_left_behind() {
-  constexpr int kMostRounds = 100;  // each may bring up children of the ended ones
-  for (int round = 0; round < kMostRounds; ++round) {
-    const std::vector<pid_t> left = children();
-    if (left.empty()) {
-      return;
-    }
-    for (const pid_t child : left) {
-      ::kill(child, SIGKILL);
-      ::waitpid(child, nullptr, 0);
-    }
-  }
-}
-
 void lay_blame_for_kills(std::vector<RankEnd>& ends, const MemoryState& before) {
   for (RankEnd& end : ends) {
     if (end.signal == SIGKILL && !end.ended_by_launcher && !end.reported) {
@@ -200,79 +166,10 @@ Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int 
                                .inherited_descriptor = page.descriptor()}));
   }
   std::vector<RankEnd> ends = supervisor.run();
-  end_left_behind();
+  end_children();
   lay_blame_for_kills(ends, memory);
   return {.verdict = judge(ends, supervisor.stop()), .stopped = supervisor.stop().signal != 0};
 }
-
-// Returns early, and false, when a signal asks to stop.
-bool wait_before_restart(std::chrono::milliseconds time, int signals) {
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (true) {
-    const auto rest =
-        std::chrono::ceil<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd entry{signals, POLLIN, 0};
-    const int ready = ::poll(&entry, 1, std::max(0, static_cast<int>(rest.count())));
-    if (ready == 0) {
-      return true;
-    }
-    signalfd_siginfo info{};
-    if (ready > 0 && ::read(signals, &info, sizeof info) == sizeof info &&
-        info.ssi_signo != SIGUSR2 && info.ssi_signo != SIGQUIT) {
-      return false;
-    }
-  }
-}
-
-// Decides whether another attempt makes sense, says so, and waits for its time.
-class Restarts {
- public:
-  Restarts(const LauncherOptions& options, Console& console)
-      : options_(options), console_(console), wait_(options.first_restart_wait) {}
-
-  [[nodiscard]] int count() const { return count_; }
-
-  bool next(const Outcome& outcome, int signals) {
-    if (outcome.stopped || !outcome.verdict.cause || options_.max_restarts == 0) {
-      return false;
-    }
-    const Failure& cause = *outcome.verdict.cause;
-    const auto update = static_cast<std::int64_t>(cause.end.beat.update);
-    if (const std::string reason = reason_against(cause, update); !reason.empty()) {
-      console_.note(concat("launcher: no restart: ", reason));
-      return false;
-    }
-    last_update_ = update;
-    ++count_;
-    console_.note(concat("launcher: restart ", count_, " of ", options_.max_restarts, " in ",
-                         to_text(wait_), ", from the last valid checkpoint"));
-    const bool go_on = wait_before_restart(wait_, signals);
-    constexpr std::chrono::minutes kLongestWait{5};
-    wait_ = std::min<std::chrono::milliseconds>(2 * wait_, kLongestWait);
-    return go_on;
-  }
-
- private:
-  [[nodiscard]] std::string reason_against(const Failure& cause, std::int64_t update) const {
-    if (!can_go_away(cause)) {
-      return concat("a failure of the category ", category_name(cause.category),
-                    " would come again");
-    }
-    if (count_ == options_.max_restarts) {
-      return concat("--max-restarts ", options_.max_restarts, " is used up");
-    }
-    if (last_update_ == update) {
-      return concat("it failed twice at update ", update);
-    }
-    return "";
-  }
-
-  const LauncherOptions& options_;
-  Console& console_;
-  std::chrono::milliseconds wait_;
-  std::int64_t last_update_ = -1;
-  int count_ = 0;
-};
 
 }  // namespace
 
@@ -297,7 +194,7 @@ int run_launcher(const LauncherOptions& options) {
     throw_errno("cannot adopt what ranks leave behind");
   }
   Console console;
-  Restarts restarts(options, console);
+  Restarts restarts(options.max_restarts, options.first_restart_wait, console);
   while (true) {
     const Attempt attempt = start_attempt(options.run_directory);
     const Outcome outcome = run_attempt(options, attempt, restarts.count(), signals.get(), console);
@@ -307,7 +204,7 @@ int run_launcher(const LauncherOptions& options) {
             .run_directory = options.run_directory,
             .log_directory = attempt.directory},
            console);
-    if (!restarts.next(outcome, signals.get())) {
+    if (outcome.stopped || !restarts.next(outcome.verdict, signals.get())) {
       constexpr int kConsoleWait = 2000;
       console.output().finish(kConsoleWait);
       console.error().finish(kConsoleWait);

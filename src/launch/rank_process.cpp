@@ -9,9 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "launch/hang_watch.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -130,6 +134,21 @@ void set_nonblocking(const FileDescriptor& descriptor) {
   }
 }
 
+// Living or dead, but not waited for.
+std::vector<pid_t> children() {
+  std::vector<pid_t> result;
+  for (const std::filesystem::directory_entry& entry :
+       std::filesystem::directory_iterator("/proc")) {
+    pid_t pid = 0;
+    const std::string name = entry.path().filename().string();
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ec == std::errc() &&
+        parent_of(pid) == ::getpid()) {
+      result.push_back(pid);
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept : descriptor_(other.release()) {}
@@ -187,6 +206,20 @@ RankProcess start_rank(const RankCommand& command) {
   rank.output = std::move(output.reading);
   rank.error = std::move(error.reading);
   return rank;
+}
+
+void end_children() {
+  constexpr int kMostRounds = 100;  // each may bring up children of the ended ones
+  for (int round = 0; round < kMostRounds; ++round) {
+    const std::vector<pid_t> left = children();
+    if (left.empty()) {
+      return;
+    }
+    for (const pid_t child : left) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, nullptr, 0);
+    }
+  }
 }
 
 }  // namespace temper

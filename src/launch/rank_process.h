@@ -45,4 +45,8 @@ struct RankProcess {
 // makes system calls alone. SystemError if the program cannot run.
 [[nodiscard]] RankProcess start_rank(const RankCommand& command);
 
+// Ends all children of this process by SIGKILL, and theirs: what ranks have started and left behind
+// is the launcher's, which adopts it.
+void end_children();
+
 }  // namespace temper
