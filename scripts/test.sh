@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test. Prints a table of its stages; the exit status tells.
-#   --full   also what takes longer: thread sanitizer, fuzzing, clang-tidy, repeats
+#   --full   also what takes longer: thread sanitizer, all fuzz targets, clang-tidy, repeats
 # TEMPER_JOBS: compile jobs; default: one a core, as far as memory allows.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -68,6 +68,13 @@ stage_thread_sanitizer() {
   setarch "$(uname -m)" -R ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^unit\.(data|launch)'
 }
 
+# What is loaded from a file that somebody else may have made.
+stage_fuzz_checkpoints() {
+  cmake --preset fuzz
+  build fuzz --target fuzz_checkpoint fuzz_safetensors
+  run_ctest fuzz -R '^fuzz\.(checkpoint|safetensors)$'
+}
+
 stage_fuzz() {
   cmake --preset fuzz
   build fuzz --target temper_tests_fuzz
@@ -129,6 +136,7 @@ stage "tests" stage_tests "build"
 stage "public headers compile alone" stage_headers "build"
 stage "CUDA flavour compiles and links" stage_cuda "build"
 stage "address and undefined-behaviour sanitizers" stage_sanitizers "set-up"
+stage "fuzzing of the readers of checkpoints" stage_fuzz_checkpoints "set-up"
 if $full; then
   stage "thread sanitizer" stage_thread_sanitizer "set-up"
   stage "fuzzing" stage_fuzz "set-up"
