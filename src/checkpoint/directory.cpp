@@ -117,11 +117,10 @@ bool is_about_space(int code) { return code == ENOSPC || code == EDQUOT || code 
     throw error;
   }
   throw SystemError(
-      concat(
-          "cannot write ", file.string(), ", which takes ", mebibytes(tensor_bytes(checkpoint)),
-          " where ", mebibytes(free_space(file.parent_path())),
-          " are free; the files of before are kept, and the same command goes on from the newest "
-          "once there is room"),
+      concat("cannot write ", file.string(), ", which takes ", mebibytes(tensor_bytes(checkpoint)),
+             " where ", mebibytes(free_space(file.parent_path())),
+             " are free; the files of before are kept, and the same command goes on from "
+             "last.pt once there is room"),
       error.code());
 }
 

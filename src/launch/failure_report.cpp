@@ -149,9 +149,10 @@ nlohmann::json end_json(const RankEnd& end) {
   json["pid"] = end.pid;
   json["phase"] = end.beat.phase;
   json["update"] = end.beat.update;
-  json["exit_code"] = end.signal == 0 ? nlohmann::json(end.exit_code) : nlohmann::json();
+  const bool hang = end.reported == FailureCategory::kHang;  // the signal is the launcher's
+  json["exit_code"] = end.signal == 0 && !hang ? nlohmann::json(end.exit_code) : nlohmann::json();
   json["signal"] = nlohmann::json();
-  if (end.signal != 0) {
+  if (end.signal != 0 && !hang) {
     json["signal"] = {{"name", signal_name(end.signal)}, {"number", end.signal}};
   }
   json["error"] = error_text(end);

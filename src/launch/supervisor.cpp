@@ -199,7 +199,7 @@ void Supervisor::handle_signal(int received) {
       console_.note("launcher: SIGQUIT: the ranks write the stacks of their threads");
       break;
     default:
-      ask_to_stop(received == SIGHUP ? SIGTERM : received);
+      ask_to_stop(received);
       return;
   }
   for (const auto& rank : ranks_) {
@@ -207,7 +207,8 @@ void Supervisor::handle_signal(int received) {
   }
 }
 
-void Supervisor::ask_to_stop(int signal) {
+void Supervisor::ask_to_stop(int received) {
+  const int signal = received == SIGHUP ? SIGTERM : received;
   interrupts_ += signal == SIGINT ? 1 : 0;
   if (signal == SIGINT && interrupts_ == 2) {
     console_.note("launcher: second Ctrl-C: all ranks are stopped at once, nothing is saved");
@@ -217,7 +218,7 @@ void Supervisor::ask_to_stop(int signal) {
   }
   // Schedulers repeat their signals; each kind goes to the ranks once, the first sets the time.
   if (stop_.signal == 0) {
-    console_.note(concat("launcher: ", signal_name(signal), ": the ranks save and stop, at most ",
+    console_.note(concat("launcher: ", signal_name(received), ": the ranks save and stop, at most ",
                          to_text(options_.grace), "; a second Ctrl-C stops at once"));
     stop_.signal = signal;
     kill_after(options_.grace);
@@ -225,6 +226,7 @@ void Supervisor::ask_to_stop(int signal) {
     stop_.signal = signal;
   }
   send_all(signal);
+  send_all(SIGCONT);  // a rank that is stopped could not save
 }
 
 void Supervisor::read_output(Rank& rank) {
@@ -328,8 +330,10 @@ void Supervisor::after_end(const RankEnd& end) {
     kill_after(options_.peer_grace);
     return;
   }
-  console_.note(concat("launcher: rank ", end.rank, " has failed: the others are stopped, after ",
-                       to_text(options_.peer_grace), " by SIGKILL"));
+  const bool lost_peer = make_failure(end).category == FailureCategory::kLostPeer;
+  console_.note(
+      concat("launcher: rank ", end.rank, lost_peer ? " has lost another rank" : " has failed",
+             ": the others are stopped, after ", to_text(options_.peer_grace), " by SIGKILL"));
   send_all(SIGTERM);
   kill_after(options_.peer_grace);
 }
@@ -387,9 +391,7 @@ void Supervisor::begin_hang(const Hang& hang) {
     rank->shows_stacks = true;
     send(*rank, SIGQUIT);
   }
-  if (hang.stopped) {
-    send(*laggard_, SIGCONT);
-  }
+  send_all(SIGCONT);
   stacks_limit_ = Clock::now() + kStackTime;
   stacks_end_ = stacks_limit_;
 }

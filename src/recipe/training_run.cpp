@@ -43,6 +43,20 @@ StopReason stop_reason(StopRequest request) {
   return StopReason::kFinished;
 }
 
+std::string_view request_name(StopRequest request) {
+  switch (request) {
+    case StopRequest::kCheckpoint:
+      return "SIGUSR1";
+    case StopRequest::kTerminate:
+      return "SIGTERM";
+    case StopRequest::kInterrupt:
+      return "SIGINT";
+    case StopRequest::kNone:
+      break;
+  }
+  return "nobody";
+}
+
 int exit_status(StopReason reason) {
   switch (reason) {
     case StopReason::kFinished:
@@ -329,10 +343,11 @@ void TrainingRank::warn_of_missing_space() const {
   const std::uint64_t bytes = bytes_of(state_dict(*model_)) + bytes_of(optimizer_->state()) +
                               bytes_of(method_->state()) +
                               (average_ ? bytes_of(average_->tensors()) : 0);
-  const std::string warning =
-      missing_space(checkpoint_folder(), {.bytes = bytes,
-                                          .epochs = static_cast<int>(config_.checkpoint.keep),
-                                          .best = data_.validation != nullptr});
+  const std::string warning = missing_space(
+      checkpoint_folder(),
+      {.bytes = bytes,
+       .epochs = static_cast<int>(std::min(config_.checkpoint.keep, config_.training.epochs)),
+       .best = data_.validation != nullptr});
   if (!warning.empty()) {
     log_warning(warning);
   }
@@ -418,6 +433,9 @@ StopReason TrainingRank::train() {
   }
   loader_watch_ = runtime_.watch_loaders(std::move(loaders));
   const StopReason reason = trainer.run();
+  if (runtime_.stop_requested() != StopRequest::kNone) {
+    log_info("this process was asked to stop by ", request_name(runtime_.stop_requested()));
+  }
   if (is_main_rank()) {
     report_end(trainer, reason);
   }

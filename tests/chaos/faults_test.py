@@ -3,6 +3,7 @@ left behind. The program is the trainer with a fault (faulty_trainer.cpp)."""
 import json
 import os
 import pathlib
+import signal
 
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
-from support.programs import ProgramTest, clean_environment, metrics, processes_with, SOURCE
+from support.programs import ProgramTest, clean_environment, metrics, processes_with, wait_for, SOURCE
 
 PROGRAM = os.environ["TEMPER_TEST_PROGRAM"]
 LIMIT = 60          # seconds; far more than a job takes to end
@@ -88,6 +89,24 @@ class Faults(ProgramTest):
     def test_out_of_memory(self):
         self.each_place("memory", "out of memory", "failed: out of memory on the host", 1, places=("update",),
                         also=lambda done, _: self.assertIn("lower the batch size", done.stderr))
+
+    def test_second_interrupt_stops_at_once(self):
+        # Rank 1 stands still in the save that the first one asks for.
+        out = self.folder / "twice"
+        environment = clean_environment(TEMPER_FAULT="1:save checkpoint:*:stop", OMP_NUM_THREADS=1)
+        command = [PROGRAM, "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
+                   "training.epochs=100000", "validation.every=1000ep", "checkpoint.every=1000ep", "logging.every=1up",
+                   *self.digits_overrides()]
+        process = subprocess.Popen([str(part) for part in command], env=environment, text=True, stderr=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL)
+        wait_for(lambda: (out / "metrics.jsonl").exists() and metrics(out, "train"), "the first update")
+        process.send_signal(signal.SIGINT)
+        self.assertTrue(any("launcher: SIGINT" in line for line in iter(process.stderr.readline, "")))
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=LIMIT)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertIn("second Ctrl-C: all ranks are stopped at once, nothing is saved", errors)
+        self.assertEqual(processes_with(str(out)), [])
 
     def test_restart_goes_on_from_the_checkpoint(self):
         done, out = self.run_with("1:attack:4:kill", "--max-restarts", 1)

@@ -1,12 +1,14 @@
 // The trainer with a fault: TEMPER_FAULT=RANK:PHASE:UPDATE:KIND makes that rank fail when it enters
-// the phase in that update. Kinds: throw, data, memory, exit, kill, segv, stop, loop. The rest of
-// the command line is that of `trainer`, in the few options that the tests use.
+// the phase in that update, or at first with * for the update. Kinds: throw, data, memory, exit,
+// kill, segv, stop, loop. The rest of the command line is that of `trainer`, in the few options
+// that the tests use.
 
 #include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <new>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -45,7 +47,7 @@ void fail(std::string_view kind) {
 struct Fault {
   int rank = -1;
   std::string phase{};
-  std::uint64_t update = 0;
+  std::optional<std::uint64_t> update{};
   std::string kind{};
 };
 
@@ -57,7 +59,7 @@ Fault fault_from_environment() {
   const std::vector<std::string> parts = split(text, ':');
   return {.rank = std::stoi(parts.at(0)),
           .phase = parts.at(1),
-          .update = std::stoull(parts.at(2)),
+          .update = parts.at(2) == "*" ? std::nullopt : std::optional(std::stoull(parts.at(2))),
           .kind = parts.at(3)};
 }
 
@@ -86,8 +88,8 @@ TrainCommand parse(int argc, char** argv) {
   const Fault fault = fault_from_environment();
   command.on_phase = [fault](const RankEnvironment& rank, std::string_view phase,
                              std::uint64_t update) {
-    if (rank.rank == fault.rank && phase == fault.phase && update == fault.update &&
-        rank.restart_count == 0) {
+    if (rank.rank == fault.rank && phase == fault.phase &&
+        update == fault.update.value_or(update) && rank.restart_count == 0) {
       fail(fault.kind);
     }
   };

@@ -78,18 +78,14 @@ class DeadRanks(ProgramTest):
         self.assertEqual([event["what"] for event in metrics(out, "event")], ["started", "saved", "preempted"])
         self.assertEqual(processes_with(str(out)), [])
 
-    def test_second_interrupt_stops_at_once(self):
-        out = self.folder / "twice"
+    def test_stopped_rank_saves_when_it_is_asked_to_end(self):
+        out = self.folder / "stopped"
         process = self.start_training(out)
-        for pid in rank_pids(str(out)).values():
-            os.kill(pid, signal.SIGSTOP)  # so that the first one cannot be done before the second comes
-        process.send_signal(signal.SIGINT)
-        self.assertTrue(any("launcher: SIGINT" in line for line in iter(process.stderr.readline, "")))
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
-        self.assertEqual(process.returncode, 130)
-        self.assertIn("second Ctrl-C: all ranks are stopped at once, nothing is saved", errors)
-        self.assertEqual(processes_with(str(out)), [])
+        os.kill(rank_pids(str(out))[1], signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 75)
+        self.assertTrue((out / "checkpoints/last.pt").exists())
 
     def test_terminated_in_a_validation(self):
         out = self.folder / "validation"
