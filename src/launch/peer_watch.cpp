@@ -180,10 +180,12 @@ class PeerWatch::Thread {
       return;
     }
     const Peer& peer = peers_[static_cast<std::size_t>(hang->rank)];
+    const std::string line =
+        concat("rank ", hang->rank, " (host ", peer.host, ") failed: ", hang->text, " in phase ",
+               peer.activity.beat.phase, " at update ", peer.activity.beat.update);
+    log_error(line);
     store_.set(kFailedRank, std::to_string(hang->rank));
-    announce_peer_failure(store_, concat("rank ", hang->rank, " (host ", peer.host, ") failed: ",
-                                         hang->text, " in phase ", peer.activity.beat.phase,
-                                         " at update ", peer.activity.beat.update));
+    announce_peer_failure(store_, line);
   }
 
   // Null for a rank that has not begun, or has ended its watch.
@@ -219,6 +221,7 @@ class PeerWatch::Thread {
 
   // Whoever still works gets the time to end by itself, as by a broken connection.
   void end_after_failure() {
+    watching_.store(false);  // the other thread has nothing more to say
     const std::string line = store_.get(kFailure);
     const bool blamed =
         has(store_, kFailedRank) && store_.get(kFailedRank) == std::to_string(options_.rank);
@@ -229,7 +232,9 @@ class PeerWatch::Thread {
       ::_exit(1);
     }
     if (pause(options_.peer_grace)) {
-      log_error("stopped, because ", line);
+      const std::string text = concat("stopped, because ", line);
+      log_error(text);
+      report_failure(heartbeat_, FailureCategory::kLostPeer, text);
       ::_exit(1);
     }
   }

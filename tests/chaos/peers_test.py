@@ -8,7 +8,8 @@ import unittest
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
 from support.programs import ProgramTest, processes_with, start, wait_for, SOURCE
 
-HANG_TIMEOUT = "4s"
+HANG_TIMEOUT = "3s"
+PEER_GRACE = "8s"  # longer than the silence of a store that ends a rank
 
 
 def free_port():
@@ -22,7 +23,7 @@ class Peers(ProgramTest):
         out = self.folder / "run"
         port = free_port()
         ranks = [start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--run-dir", out, "--hang-timeout",
-                       HANG_TIMEOUT, "--peer-grace", "2s", "training.epochs=100000", "validation.every=1000ep",
+                       HANG_TIMEOUT, "--peer-grace", PEER_GRACE, "training.epochs=100000", "validation.every=1000ep",
                        "logging.every=1up", *self.digits_overrides(), RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank,
                        LOCAL_WORLD_SIZE=count, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS=1)
                  for rank in range(count)]

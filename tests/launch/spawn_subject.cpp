@@ -108,6 +108,9 @@ bool is_gone(const fs::path& pid_file) {
 
 int miss_a_peer_that_left(const Subject& subject) {
   if (subject.rank() == 1) {
+    while (!fs::exists(subject.file("pid-0"))) {
+      pause_a_little();
+    }
     ::_exit(0);
   }
   while (!is_gone(subject.file("pid-1"))) {
