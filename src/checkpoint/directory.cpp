@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <compare>
+#include <limits>
 #include <tuple>
 
 #include "checkpoint/file_io.h"
@@ -120,7 +121,7 @@ bool is_about_space(int code) { return code == ENOSPC || code == EDQUOT || code 
       concat("cannot write ", file.string(), ", which takes ", mebibytes(tensor_bytes(checkpoint)),
              " where ", mebibytes(free_space(file.parent_path())),
              " are free; the files of before are kept, and the same command goes on from "
-             "last.pt once there is room"),
+             "the newest once there is room"),
       error.code());
 }
 
@@ -218,12 +219,18 @@ NewestCheckpoint newest_valid_checkpoint(const fs::path& folder, const Checkpoin
     newest.checkpoint = try_read(last);
     newest.path = newest.checkpoint ? last : fs::path();
   }
-  if (newest.checkpoint) {
-    return newest;
-  }
+  // A whole save ends with last.pt, so only a newer file can hold more than it does.
   std::pair<std::int64_t, int> progress{-1, -1};
+  std::optional<fs::file_time_type> saved;
+  if (newest.checkpoint) {
+    progress = {progress_of(*newest.checkpoint, last).first, std::numeric_limits<int>::max()};
+    saved = fs::last_write_time(last, ignored);
+  }
   for (const fs::path& path : files_of(folder)) {
     if (path != directory.best() && !epoch_of(path)) {
+      continue;
+    }
+    if (saved && fs::last_write_time(path, ignored) < *saved) {
       continue;
     }
     std::optional<Value> candidate = try_read(path);

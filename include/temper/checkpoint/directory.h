@@ -37,8 +37,9 @@ class CheckpointDirectory {
   // SystemError, for a full disk with the space needed; the files of earlier saves are then intact.
   void save(const Value& checkpoint, const CheckpointNames& names = {}) const;
 
-  // last.pt when it is valid, else the valid file with the most progress (`progress.samples`, then
-  // the epoch of the name). Never throws for a damaged file: it is listed in `rejected`.
+  // last.pt when it is valid and no file written after it has more progress, else the valid file
+  // with the most (`progress.samples`, then the epoch of the name). Never throws for a damaged
+  // file: it is listed in `rejected`.
   [[nodiscard]] NewestCheckpoint newest_valid() const;
 
   [[nodiscard]] std::filesystem::path last() const { return path_ / "last.pt"; }
