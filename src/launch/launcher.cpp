@@ -208,7 +208,10 @@ int run_launcher(const LauncherOptions& options) {
       constexpr int kConsoleWait = 2000;
       console.output().finish(kConsoleWait);
       console.error().finish(kConsoleWait);
-      return outcome.verdict.status;
+      // What the attempt had saved stands.
+      return restarts.stopped_by() == 0        ? outcome.verdict.status
+             : restarts.stopped_by() == SIGINT ? kStatusInterrupted
+                                               : kStatusCheckpointed;
     }
   }
 }

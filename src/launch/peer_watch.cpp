@@ -124,7 +124,13 @@ class PeerWatch::Thread {
   // for its host.
   void watch_the_store() {
     constexpr milliseconds kInterval{200};
-    while (pause(kInterval)) {
+    constexpr std::int64_t kLate = 2'000'000'000;
+    for (std::int64_t before = monotonic_nanoseconds(); pause(kInterval);
+         before = monotonic_nanoseconds()) {
+      if (monotonic_nanoseconds() - before > kLate) {  // this process was suspended itself
+        answered_.store(monotonic_nanoseconds());
+        awake_since_.store(monotonic_nanoseconds());
+      }
       const std::int64_t silence = monotonic_nanoseconds() - answered_.load();
       if (watching_.load() && silence > 2 * options_.hang_timeout.count() * 1'000'000) {
         const std::string text = concat("the store at ", options_.address, ":", options_.port,
@@ -214,7 +220,10 @@ class PeerWatch::Thread {
                                           .numel = json.at("numel").get<std::int64_t>(),
                                           .purpose = json.at("purpose").get<std::string>()}}};
     }
-    const bool unheard = now - peer.heard > options_.hang_timeout.count() * 1'000'000;
+    const std::int64_t awake = awake_since_.load();
+    peer.activity.beat.nanoseconds = std::max(peer.activity.beat.nanoseconds, awake);
+    const std::int64_t silence = now - std::max(peer.heard, awake);
+    const bool unheard = silence > options_.hang_timeout.count() * 1'000'000;
     peer.activity.state = unheard ? kUnheardState : '?';
     return &peer;
   }
@@ -258,7 +267,8 @@ class PeerWatch::Thread {
   std::vector<Peer> peers_;
   std::int64_t number_ = 0;
   std::atomic<std::int64_t> answered_{monotonic_nanoseconds()};
-  std::atomic<bool> watching_{true};  // the other thread does
+  std::atomic<std::int64_t> awake_since_{0};  // after this process was suspended
+  std::atomic<bool> watching_{true};          // the other thread does
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

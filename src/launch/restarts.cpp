@@ -14,8 +14,8 @@
 namespace temper {
 namespace {
 
-// Returns early, and false, when a signal asks to stop.
-bool wait_before_restart(std::chrono::milliseconds time, int signals) {
+// Returns early with the signal that asks to stop, else 0.
+int wait_before_restart(std::chrono::milliseconds time, int signals) {
   const auto end = std::chrono::steady_clock::now() + time;
   while (true) {
     const auto rest =
@@ -23,12 +23,12 @@ bool wait_before_restart(std::chrono::milliseconds time, int signals) {
     pollfd entry{signals, POLLIN, 0};
     const int ready = ::poll(&entry, 1, std::max(0, static_cast<int>(rest.count())));
     if (ready == 0) {
-      return true;
+      return 0;
     }
     signalfd_siginfo info{};
     if (ready > 0 && ::read(signals, &info, sizeof info) == sizeof info &&
         info.ssi_signo != SIGUSR2 && info.ssi_signo != SIGQUIT) {
-      return false;
+      return static_cast<int>(info.ssi_signo);
     }
   }
 }
@@ -51,10 +51,14 @@ bool Restarts::next(const Verdict& verdict, int signals) {
   ++count_;
   console_.note(concat("launcher: restart ", count_, " of ", most_, " in ", to_text(wait_),
                        ", from the last valid checkpoint"));
-  const bool go_on = wait_before_restart(wait_, signals);
+  stopped_by_ = wait_before_restart(wait_, signals);
+  if (stopped_by_ != 0) {
+    console_.note(concat("launcher: ", signal_name(stopped_by_),
+                         ": no restart; the same command goes on from the last valid checkpoint"));
+  }
   constexpr std::chrono::minutes kLongestWait{5};
   wait_ = std::min<std::chrono::milliseconds>(2 * wait_, kLongestWait);
-  return go_on;
+  return stopped_by_ == 0;
 }
 
 std::string Restarts::reason_against(const Failure& cause, std::int64_t update) const {

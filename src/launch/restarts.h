@@ -21,6 +21,9 @@ class Restarts {
   // signal asks to stop meanwhile; `signals` is the launcher's signalfd.
   [[nodiscard]] bool next(const Verdict& verdict, int signals);
 
+  // The signal that ended the wait; 0: none did.
+  [[nodiscard]] int stopped_by() const { return stopped_by_; }
+
  private:
   [[nodiscard]] std::string reason_against(const Failure& cause, std::int64_t update) const;
 
@@ -29,6 +32,7 @@ class Restarts {
   Console& console_;
   std::int64_t last_update_ = -1;
   int count_ = 0;
+  int stopped_by_ = 0;
 };
 
 }  // namespace temper

@@ -356,6 +356,8 @@ std::vector<RankActivity> Supervisor::activities() const {
                         .beat = read_beat(slot.beat),
                         .collective = slot.collective.read(),
                         .state = process_state(rank->process.pid)});
+      Beat& beat = result.back().beat;
+      beat.nanoseconds = std::max(beat.nanoseconds, awake_since_);
     }
   }
   return result;
@@ -374,6 +376,10 @@ void Supervisor::watch_for_hang() {
   }
   constexpr std::chrono::milliseconds kOften{20};
   constexpr std::chrono::milliseconds kRarely{1000};
+  // Who comes so late was suspended itself, and the ranks with it: their time begins anew.
+  if (Clock::now() - next_look_ > std::max<Clock::duration>(kRarely, *options_.hang_timeout / 4)) {
+    awake_since_ = monotonic_nanoseconds();
+  }
   next_look_ = Clock::now() + std::clamp(*options_.hang_timeout / 10, kOften, kRarely);
   if (const auto hang = find_hang(activities(), monotonic_nanoseconds(), *options_.hang_timeout)) {
     begin_hang(*hang);

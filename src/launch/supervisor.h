@@ -88,6 +88,7 @@ class Supervisor {
   std::optional<Clock::time_point> stacks_end_;
   Clock::time_point stacks_limit_;
   Clock::time_point next_look_ = Clock::now();
+  std::int64_t awake_since_ = 0;  // CLOCK_MONOTONIC; see watch_for_hang
 };
 
 }  // namespace temper

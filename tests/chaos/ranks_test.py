@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import sys
+import time
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
@@ -11,9 +12,9 @@ from support.programs import ProgramTest, metrics, processes_with, rank_pids, st
 
 
 class DeadRanks(ProgramTest):
-    def start_training(self, out):
+    def start_training(self, out, *options):
         process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
-                        "--peer-grace", "3s", "training.epochs=100000", "validation.every=1000ep", "logging.every=1up",
+                        "--peer-grace", "3s", *options, "training.epochs=100000", "validation.every=1000ep", "logging.every=1up",
                         *self.digits_overrides())
         wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_text().count("\n") > 3,
                  "the first updates")
@@ -86,6 +87,32 @@ class DeadRanks(ProgramTest):
         process.communicate(timeout=60)
         self.assertEqual(process.returncode, 75)
         self.assertTrue((out / "checkpoints/last.pt").exists())
+
+    def test_suspended_job_goes_on(self):
+        # As by `scontrol suspend`: for longer than the time-out, but nobody is to blame.
+        out = self.folder / "suspended"
+        process = self.start_training(out, "--hang-timeout", "2s")
+        pids = [process.pid, *rank_pids(str(out)).values()]
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(4)
+        for pid in reversed(pids):
+            os.kill(pid, signal.SIGCONT)
+        seen = (out / "metrics.jsonl").read_text().count("\n")
+        wait_for(lambda: (out / "metrics.jsonl").read_text().count("\n") > seen + 20, "further updates")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+
+    def test_interrupt_while_a_restart_waits(self):
+        out = self.folder / "waits"
+        process = self.start_training(out, "--max-restarts", 5)
+        os.kill(rank_pids(str(out))[1], signal.SIGKILL)
+        self.assertTrue(any("launcher: restart 1 of 5" in line for line in iter(process.stderr.readline, "")))
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, errors)
+        self.assertEqual(processes_with(str(out)), [])
 
     def test_terminated_in_a_validation(self):
         out = self.folder / "validation"
