@@ -25,6 +25,7 @@ namespace temper {
 namespace {
 
 constexpr std::array kStopSignals = {SIGUSR1, SIGTERM, SIGINT};
+constexpr int kExitCheckpointed = 75;
 constexpr int kExitInterrupted = 130;
 constexpr int kExitTerminated = 143;
 
@@ -33,11 +34,21 @@ std::atomic<int> stop_signal{0};
 std::atomic<int> interrupts{0};
 std::atomic<std::int64_t> saves{0};
 std::atomic<bool> second_interrupt_exits{false};
+std::atomic<bool> nothing_to_save{false};
 static_assert(std::atomic<int>::is_always_lock_free);
+
+[[noreturn]] void end_with_nothing_saved(int number) {
+  ::_exit(number == SIGTERM  ? kExitTerminated
+          : number == SIGINT ? kExitInterrupted
+                             : kExitCheckpointed);
+}
 
 extern "C" void temper_note_stop_signal(int number) {
   int none = 0;
   stop_signal.compare_exchange_strong(none, number);
+  if (nothing_to_save.load()) {
+    end_with_nothing_saved(number);
+  }
   if (number == SIGINT && interrupts.fetch_add(1) > 0 && second_interrupt_exits.load()) {
     ::_exit(kExitInterrupted);
   }
@@ -74,6 +85,7 @@ WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
     set_action(number, temper_note_stop_signal);
   }
   saves.store(0);
+  nothing_to_save.store(false);
   set_action(SIGUSR2, temper_note_save_signal);
   set_action(SIGPIPE, SIG_IGN);
 }
@@ -88,6 +100,13 @@ StopRequest WorkerSignals::stop_requested() const noexcept {
       return StopRequest::kInterrupt;
     default:
       return StopRequest::kNone;
+  }
+}
+
+void WorkerSignals::set_nothing_to_save(bool nothing) noexcept {
+  nothing_to_save.store(nothing);
+  if (const int number = stop_signal.load(); nothing && number != 0) {
+    end_with_nothing_saved(number);
   }
 }
 

@@ -85,6 +85,7 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
   }
   configure_log(parse_log_level(config.logging.level),
                 environment_.world_size > 1 ? concat("rank ", environment_.rank) : "");
+  signals_.set_nothing_to_save(true);
   answer_stack_requests();
   heartbeat_.set("start", 0);
   choose_device(config);
@@ -190,6 +191,7 @@ void RankRuntime::connect() {
   if (watchdog_) {
     watchdog_->set_grace(kParentGrace);
   }
+  signals_.set_nothing_to_save(false);
 }
 
 void RankRuntime::show_places() {

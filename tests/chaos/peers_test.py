@@ -1,5 +1,5 @@
 """Ranks that no launcher of ours supervises watch over each other through the store."""
-import os
+import pathlib
 import signal
 import socket
 import sys
@@ -59,6 +59,20 @@ class Peers(ProgramTest):
         self.assertEqual(ranks[0].returncode, 1, errors)
         ranks[1].communicate(timeout=30)
         self.assertEqual(processes_with(str(self.folder)), [])
+
+    def test_rank_that_waits_for_a_store_hears_signals(self):
+        for number, status in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+            rank = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--run-dir", self.folder / "waits",
+                         *self.digits_overrides(), RANK=1, WORLD_SIZE=2, LOCAL_RANK=0, LOCAL_WORLD_SIZE=1,
+                         MASTER_ADDR="127.0.0.1", MASTER_PORT=free_port())
+            wait_for(lambda: self.handles(rank.pid, number), "its handlers")
+            rank.send_signal(number)
+            rank.communicate(timeout=30)
+            self.assertEqual(rank.returncode, status)
+
+    def handles(self, pid, number):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
 
     def test_interrupt_of_all_saves(self):
         ranks = self.start_ranks()

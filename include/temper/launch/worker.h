@@ -36,6 +36,10 @@ class WorkerSignals {
 
   // Any thread, any time; one atomic load.
   [[nodiscard]] StopRequest stop_requested() const noexcept;
+  // While this is true the first request ends the process at once, with the status of one that had
+  // nothing to save (143, 130, 75 for SIGUSR1): a rank that opens its data or waits for a store
+  // looks at no flag.
+  void set_nothing_to_save(bool nothing) noexcept;
   // How often SIGUSR2 has come: save and go on.
   [[nodiscard]] std::int64_t saves_requested() const noexcept;
 };
