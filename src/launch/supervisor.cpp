@@ -307,7 +307,7 @@ void Supervisor::read_end(Rank& rank) {
   rank.end.loader_bytes = slot.beat.loader_bytes.load();
   const bool good =
       rank.end.signal == 0 && is_good_status(rank.end.exit_code) && !rank.end.reported;
-  rank.end.left_early = good && slot.failure.finished == 0 && stop_.signal == 0;
+  rank.end.left_early = good && slot.failure.finished == 0 && rank.signals_sent == 0;
   rank.end.last_lines.assign(rank.last_lines.begin(), rank.last_lines.end());
   rank.end.ended_by_launcher = rank.end.signal != 0 && !rank.end.reported &&
                                ((rank.signals_sent >> rank.end.signal) & 1U) != 0;

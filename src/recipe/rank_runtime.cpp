@@ -167,6 +167,7 @@ void RankRuntime::connect() {
   heartbeat_.set_phase("connect");
   const RankEnvironment& env = environment_;
   open_store();
+  signals_.set_nothing_to_save(false);  // from here on the flag is looked at
   std::string address;
   if (!store_) {
     hosts_ = {own_rank_host(env.master_address)};
@@ -191,7 +192,6 @@ void RankRuntime::connect() {
   if (watchdog_) {
     watchdog_->set_grace(kParentGrace);
   }
-  signals_.set_nothing_to_save(false);
 }
 
 void RankRuntime::show_places() {
