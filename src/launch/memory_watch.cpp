@@ -168,16 +168,6 @@ KillVerdict judge_kill(const MemoryState& before, const MemoryState& after) {
                          numbers_text(after))};
 }
 
-std::optional<ProcessMemory> read_process_memory(int pid, const fs::path& root) {
-  const fs::path path = root / "proc" / std::to_string(pid) / "status";
-  const auto peak = kibibytes(path, "VmHWM");
-  const auto resident = kibibytes(path, "VmRSS");
-  if (!peak || !resident) {
-    return std::nullopt;
-  }
-  return ProcessMemory{.peak = *peak, .resident = *resident};
-}
-
 std::string bytes_text(std::int64_t bytes) {
   constexpr double kMebi = 1 << 20;
   const double value = static_cast<double>(bytes) / kMebi;

@@ -35,14 +35,6 @@ struct KillVerdict {
 // death.
 [[nodiscard]] KillVerdict judge_kill(const MemoryState& before, const MemoryState& after);
 
-// Resident memory of a process, in bytes: the most so far, and now. Nothing when it is gone.
-struct ProcessMemory {
-  std::int64_t peak = 0;
-  std::int64_t resident = 0;
-};
-[[nodiscard]] std::optional<ProcessMemory> read_process_memory(
-    int pid, const std::filesystem::path& root = "/");
-
 // "1.5 GiB", "220 MiB"
 [[nodiscard]] std::string bytes_text(std::int64_t bytes);
 

@@ -1,7 +1,6 @@
 #include "launch/memory_watch.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <filesystem>
 
@@ -63,16 +62,6 @@ TEST_F(MemoryFiles, HostAndNothing) {
   EXPECT_EQ(state.host_total, 16000 * 1024);
   EXPECT_EQ(state.host_available, 4000 * 1024);
   EXPECT_FALSE(state.limit);
-}
-
-TEST_F(MemoryFiles, ProcessMemory) {
-  write("proc/7/status", "Name:\ttrainer\nVmHWM:\t  220000 kB\nVmRSS:\t  120000 kB\n");
-  const auto memory = read_process_memory(7, root_.path());
-  ASSERT_TRUE(memory);
-  EXPECT_EQ(memory->peak, 220000 * 1024);
-  EXPECT_EQ(memory->resident, 120000 * 1024);
-  EXPECT_FALSE(read_process_memory(8, root_.path()));
-  EXPECT_GT(read_process_memory(::getpid())->resident, 0);
 }
 
 TEST(JudgeKill, ACounterThatRoseIsTheKernel) {
