@@ -45,6 +45,12 @@ struct Subject {
 
 void pause_a_little() { std::this_thread::sleep_for(milliseconds(5)); }
 
+void wait_for_file(const fs::path& path) {
+  while (!fs::exists(path)) {
+    pause_a_little();
+  }
+}
+
 StopRequest wait_for_stop(const Subject& subject) {
   while (subject.signals.stop_requested() == StopRequest::kNone) {
     pause_a_little();
@@ -108,9 +114,7 @@ bool is_gone(const fs::path& pid_file) {
 
 int miss_a_peer_that_left(const Subject& subject) {
   if (subject.rank() == 1) {
-    while (!fs::exists(subject.file("pid-0"))) {
-      pause_a_little();
-    }
+    wait_for_file(subject.file("pid-0"));
     ::_exit(0);
   }
   while (!is_gone(subject.file("pid-1"))) {
@@ -151,9 +155,7 @@ int die_of_stops(const Subject& subject) {
 }
 
 int wait_for_deaf_peer_and_die(const Subject& subject) {
-  while (!fs::exists(subject.file("deaf-0"))) {
-    pause_a_little();
-  }
+  wait_for_file(subject.file("deaf-0"));
   return die(SIGKILL);
 }
 
@@ -165,9 +167,7 @@ int die_with_a_runaway(const Subject& subject) {
     write_file_atomically(subject.file("pid-child"), std::to_string(::getpid()));
     wait_forever();
   }
-  while (!fs::exists(subject.file("pid-child"))) {
-    pause_a_little();
-  }
+  wait_for_file(subject.file("pid-child"));
   return die(SIGKILL);
 }
 
@@ -198,9 +198,11 @@ int fail_first(Subject& subject, int failures, bool moves_on) {
   subject.heartbeat.set("attack", static_cast<std::uint64_t>(moves_on ? 7 + count : 7));
   std::printf("attempt with restart count %d\n", count);
   if (subject.rank() == 1 && count < failures) {
+    wait_for_file(subject.file(concat("printed-", count)));  // or rank 0 is ended before it prints
     return die(SIGKILL);
   }
   if (count < failures) {
+    write_file_atomically(subject.file(concat("printed-", count)), "");
     wait_for_stop(subject);
     return 143;
   }
@@ -210,9 +212,7 @@ int fail_first(Subject& subject, int failures, bool moves_on) {
 // The others find the cause in the store.
 int ask_why(const Subject& subject) {
   if (subject.rank() == 1) {
-    while (!fs::exists(subject.file("asks-0"))) {
-      pause_a_little();
-    }
+    wait_for_file(subject.file("asks-0"));
     return die(SIGKILL);
   }
   write_file_atomically(subject.file("asks-0"), "");
