@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "data/convert.h"
 #include "data/fingerprint.h"
 #include "data/formats.h"
 #include "data/input_file.h"
@@ -51,16 +50,16 @@ class CifarDataset final : public Dataset {
     return concat(file.path, "[", index - file.first, "]");
   }
 
-  Image load(std::size_t index) const override {
+  StoredSample read(std::size_t index, Buffer& buffer) const override {
     require(index < labels_.size(), "sample ", index, " of ", labels_.size());
-    std::vector<std::uint8_t> pixels(kPixels);
+    const std::span<std::uint8_t> pixels = buffer.take(kPixels);
     const std::uint8_t* planes = pixels_.data() + index * kPixels;
     for (std::size_t i = 0; i < kPlane; ++i) {
       for (std::size_t c = 0; c < 3; ++c) {
         pixels[3 * i + c] = planes[c * kPlane + i];
       }
     }
-    return with_channels(Image{kSide, kSide, 3, std::move(pixels)}, channels_);
+    return ImageView{kSide, kSide, 3, ElementType::kUInt8, pixels};
   }
 
   SampleInfo describe(std::size_t) const override { return {format_}; }

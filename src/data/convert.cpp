@@ -1,5 +1,6 @@
 #include "data/convert.h"
 
+#include <cstring>
 #include <utility>
 
 #include "temper/core/error.h"
@@ -38,7 +39,24 @@ int scale_by(int ink, int light) {
   return ((product >> 8) + product) >> 8;
 }
 
+template <typename T>
+std::vector<T> elements_of(const ImageView& view) {
+  std::vector<T> out(view.bytes.size() / sizeof(T));
+  std::memcpy(out.data(), view.bytes.data(), view.bytes.size());
+  return out;
+}
+
 }  // namespace
+
+Image copy_of(const ImageView& view) {
+  Image image{view.height, view.width, view.channels, {}};
+  if (view.element_type == ElementType::kUInt8) {
+    image.pixels = elements_of<std::uint8_t>(view);
+  } else {
+    image.pixels = elements_of<float>(view);
+  }
+  return image;
+}
 
 std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk) {
   std::vector<std::uint8_t> rgb(cmyk.size() / 4 * 3);

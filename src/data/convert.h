@@ -18,6 +18,8 @@ namespace temper {
 // Inverted CMYK samples, as every four-component JPEG is taken, to RGB.
 [[nodiscard]] std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk);
 
+[[nodiscard]] Image copy_of(const ImageView& view);
+
 // Gray is repeated, RGB becomes luma; floats use the same weights without rounding to bytes.
 // Channel counts other than 1 and 3 are bugs of the caller.
 [[nodiscard]] Image with_channels(Image image, int channels);

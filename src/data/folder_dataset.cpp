@@ -1,5 +1,3 @@
-#include <type_traits>
-
 #include "data/codec.h"
 #include "data/fingerprint.h"
 #include "data/folder_scan.h"
@@ -40,27 +38,21 @@ class FolderDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return fingerprint_; }
   std::string sample_name(std::size_t index) const override { return path(index).string(); }
 
-  Image load(std::size_t index) const override {
-    return with_file(index, [this](auto data) { return decode_image(data, channels_); });
+  StoredSample read(std::size_t index, Buffer& buffer) const override {
+    return EncodedImage{read_regular_file(path(index), buffer)};
   }
   SampleInfo describe(std::size_t index) const override {
-    return with_file(index, [](auto data) { return SampleInfo{describe_encoding(data)}; });
+    Buffer buffer;
+    const auto file = read_regular_file(path(index), buffer);
+    try {
+      return {describe_encoding(file)};
+    } catch (const DataError& error) {
+      throw DataError(concat(sample_name(index), ": ", error.what()));
+    }
   }
 
  private:
   std::filesystem::path path(std::size_t index) const { return root_ / index_.path(index); }
-
-  template <typename Decode>
-  std::invoke_result_t<Decode, std::span<const std::uint8_t>> with_file(
-      std::size_t index, const Decode& decode) const {
-    const std::filesystem::path file = path(index);
-    const std::vector<std::uint8_t> data = read_regular_file(file);
-    try {
-      return decode(std::span<const std::uint8_t>(data));
-    } catch (const DataError& error) {
-      throw DataError(concat(file.string(), ": ", error.what()));
-    }
-  }
 
   std::filesystem::path root_;
   FolderIndex index_;

@@ -65,4 +65,11 @@ std::vector<std::uint8_t> read_regular_file(const std::filesystem::path& path) {
   return content;
 }
 
+std::span<const std::uint8_t> read_regular_file(const std::filesystem::path& path, Buffer& buffer) {
+  const InputFile file(path);
+  const std::span<std::uint8_t> content = buffer.take(file.size());
+  file.read_at(0, content);
+  return content;
+}
+
 }  // namespace temper

@@ -6,6 +6,8 @@
 #include <span>
 #include <vector>
 
+#include "temper/data/buffer.h"
+
 namespace temper {
 
 class InputFile {
@@ -27,5 +29,8 @@ class InputFile {
 };
 
 [[nodiscard]] std::vector<std::uint8_t> read_regular_file(const std::filesystem::path& path);
+// The content lies in `buffer`.
+[[nodiscard]] std::span<const std::uint8_t> read_regular_file(const std::filesystem::path& path,
+                                                              Buffer& buffer);
 
 }  // namespace temper

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "data/codec.h"
-#include "data/convert.h"
 #include "data/fingerprint.h"
 #include "data/formats.h"
 #include "data/npy_array.h"
@@ -104,30 +103,32 @@ ImageLayout image_layout(const NpyArray& array, const std::string& name) {
           has_channel_axis ? strides[axes.channel] : 0};
 }
 
-// One sample as interleaved rows.
+[[nodiscard]] std::size_t element_count(const ImageLayout& layout) {
+  return static_cast<std::size_t>(layout.height) * static_cast<std::size_t>(layout.width) *
+         static_cast<std::size_t>(layout.channels);
+}
+
+// One sample as interleaved rows; `out` holds element_count elements.
 template <typename Stored, typename T>
-std::vector<T> gather(const NpyArray& array, const ImageLayout& layout, std::size_t sample) {
-  std::vector<T> out;
+void gather(const NpyArray& array, const ImageLayout& layout, std::size_t sample, T* out) {
   const auto channels = static_cast<std::size_t>(layout.channels);
-  out.reserve(static_cast<std::size_t>(layout.height) * static_cast<std::size_t>(layout.width) *
-              channels);
   for (std::size_t y = 0; y < static_cast<std::size_t>(layout.height); ++y) {
     for (std::size_t x = 0; x < static_cast<std::size_t>(layout.width); ++x) {
       const std::size_t pixel =
           sample * layout.sample_stride + y * layout.row_stride + x * layout.column_stride;
       for (std::size_t c = 0; c < channels; ++c) {
-        out.push_back(
-            static_cast<T>(read_as<Stored>(array.data(), pixel + c * layout.channel_stride)));
+        *out++ = static_cast<T>(read_as<Stored>(array.data(), pixel + c * layout.channel_stride));
       }
     }
   }
-  return out;
 }
 
 template <typename Stored>
 void check_range(const NpyArray& array, const ImageLayout& layout, const std::string& name) {
+  std::vector<Stored> values(element_count(layout));
   for (std::size_t sample = 0; sample < array.shape[0]; ++sample) {
-    for (const Stored value : gather<Stored, Stored>(array, layout, sample)) {
+    gather<Stored>(array, layout, sample, values.data());
+    for (const Stored value : values) {
       if (!std::isfinite(value)) {
         throw ConfigError(concat(name, "[", sample, "]: a pixel is not finite"));
       }
@@ -255,22 +256,38 @@ class NpzDataset final : public Dataset {
     return concat(images_name_, "[", index, "]");
   }
 
-  Image load(std::size_t index) const override {
+  StoredSample read(std::size_t index, Buffer& buffer) const override {
     require(index < labels_.size(), "sample ", index, " of ", labels_.size());
-    Image image{layout_.height, layout_.width, layout_.channels, {}};
-    if (kind_ == "u1") {
-      image.pixels = gather<std::uint8_t, std::uint8_t>(images_, layout_, index);
-    } else if (kind_ == "f4") {
-      image.pixels = gather<float, float>(images_, layout_, index);
-    } else {
-      image.pixels = gather<double, float>(images_, layout_, index);
+    ImageView view{layout_.height, layout_.width, layout_.channels, element_type(), {}};
+    const std::size_t bytes = element_count(layout_) * element_size(view.element_type);
+    if (is_interleaved()) {
+      view.bytes = {images_.data() + index * bytes, bytes};
+      return view;
     }
-    return with_channels(std::move(image), channels_);
+    const std::span<std::uint8_t> pixels = buffer.take(bytes);
+    if (kind_ == "u1") {
+      gather<std::uint8_t>(images_, layout_, index, pixels.data());
+    } else if (kind_ == "f4") {
+      gather<float>(images_, layout_, index, reinterpret_cast<float*>(pixels.data()));
+    } else {
+      gather<double>(images_, layout_, index, reinterpret_cast<float*>(pixels.data()));
+    }
+    view.bytes = pixels;
+    return view;
   }
 
   SampleInfo describe(std::size_t) const override { return {concat("npz ", type_name(kind_))}; }
 
  private:
+  // Samples lie in the file as they are wanted.
+  [[nodiscard]] bool is_interleaved() const {
+    const auto channels = static_cast<std::size_t>(layout_.channels);
+    return kind_ == "u1" && (channels == 1 || layout_.channel_stride == 1) &&
+           layout_.column_stride == channels &&
+           layout_.row_stride == channels * static_cast<std::size_t>(layout_.width) &&
+           layout_.sample_stride == element_count(layout_);
+  }
+
   std::string images_name_;  // file and array
   NpyArray images_;
   ImageLayout layout_;

@@ -29,10 +29,10 @@ class CountingDataset final : public Dataset {
   [[nodiscard]] std::string sample_name(std::size_t index) const override {
     return inner_.sample_name(index);
   }
-  [[nodiscard]] Image load(std::size_t index) const override {
+  [[nodiscard]] StoredSample read(std::size_t index, Buffer& buffer) const override {
     const std::scoped_lock lock(mutex_);
     ++loads_.at(index);
-    return inner_.load(index);
+    return inner_.read(index, buffer);
   }
   [[nodiscard]] SampleInfo describe(std::size_t index) const override {
     return inner_.describe(index);

@@ -42,11 +42,11 @@ class BrittleDataset final : public Dataset {
   [[nodiscard]] SampleInfo describe(std::size_t index) const override {
     return inner_->describe(index);
   }
-  [[nodiscard]] Image load(std::size_t index) const override {
+  [[nodiscard]] StoredSample read(std::size_t index, Buffer& buffer) const override {
     if (index == sample_ || sample_ == kEverySample) {
       fail_();
     }
-    return inner_->load(index);
+    return inner_->read(index, buffer);
   }
 
  private:

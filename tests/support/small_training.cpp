@@ -19,14 +19,14 @@ RandomDataset::RandomDataset(std::size_t size) {
   }
 }
 
-Image RandomDataset::load(std::size_t index) const {
+StoredSample RandomDataset::read(std::size_t index, Buffer& buffer) const {
   SampleRandom random({.seed = 21, .purpose = Purpose::kMixing}, static_cast<std::uint32_t>(index));
-  std::vector<std::uint8_t> pixels(3 * 8 * 8);
+  const std::span pixels = buffer.take(3 * 8 * 8);
   for (std::size_t i = 0; i < pixels.size(); ++i) {
     const double bright = static_cast<std::size_t>(labels_[index]) == i % 10 ? 0.4 : 0;
     pixels[i] = static_cast<std::uint8_t>(255 * (0.6 * random.uniform() + bright));
   }
-  return {.height = 8, .width = 8, .channels = 3, .pixels = std::move(pixels)};
+  return ImageView{.height = 8, .width = 8, .channels = 3, .bytes = pixels};
 }
 
 std::shared_ptr<const RankReduction> reduction_of(Communicator& communicator, int layer) {

@@ -31,7 +31,7 @@ class RandomDataset final : public Dataset {
   [[nodiscard]] std::string sample_name(std::size_t index) const override {
     return std::to_string(index);
   }
-  [[nodiscard]] Image load(std::size_t index) const override;
+  [[nodiscard]] StoredSample read(std::size_t index, Buffer& buffer) const override;
   [[nodiscard]] SampleInfo describe(std::size_t) const override { return {"random"}; }
 
  private:

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 
+#include "temper/data/buffer.h"
 #include "temper/data/image.h"
 
 namespace temper {
@@ -15,6 +17,17 @@ namespace temper {
 struct SampleInfo {
   std::string format;  // e.g. "jpeg", "jpeg progressive", "png", "npz", "cifar10"
 };
+
+// The bytes of an image file, e.g. JPEG.
+struct EncodedImage {
+  std::span<const std::uint8_t> bytes;
+};
+
+// What a data set holds of one sample, not decoded.
+using StoredSample = std::variant<EncodedImage, ImageView>;
+
+// Copies an image to the buffer.
+[[nodiscard]] ImageView store(const Image& image, Buffer& buffer);
 
 class Dataset {
  public:
@@ -39,10 +52,15 @@ class Dataset {
   // For messages: a file's path, or "x.npz[12]".
   [[nodiscard]] virtual std::string sample_name(std::size_t index) const = 0;
 
-  // Reads and decodes one sample. Any number of threads may call it. Throws DataError that names
-  // the sample and the reason when the data is damaged or unsupported, SystemError when it cannot
-  // be read.
-  [[nodiscard]] virtual Image load(std::size_t index) const = 0;
+  // Reads one sample into `buffer`, or refers to memory of the data set; valid until the buffer is
+  // used again. Pixels may have 1 or 3 channels whatever channels() is. Any number of threads may
+  // call it, each with a buffer of its own. Throws DataError that names the sample and the reason
+  // when it is damaged or cannot be read.
+  [[nodiscard]] virtual StoredSample read(std::size_t index, Buffer& buffer) const = 0;
+
+  // Reads and decodes one sample, with channels() channels. Throws as read() does, also for pixels
+  // that cannot be decoded.
+  [[nodiscard]] Image load(std::size_t index) const;
 
   // How the sample is stored; may read the file. Throws as load() does.
   [[nodiscard]] virtual SampleInfo describe(std::size_t index) const = 0;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -37,6 +38,15 @@ struct Image {
     return std::get<std::vector<float>>(pixels);
   }
   friend bool operator==(const Image&, const Image&) = default;
+};
+
+// An image in memory of somebody else, rows without gaps. Floats are aligned.
+struct ImageView {
+  int height = 0;
+  int width = 0;
+  int channels = 0;
+  ElementType element_type = ElementType::kUInt8;
+  std::span<const std::uint8_t> bytes;  // height * width * channels elements
 };
 
 }  // namespace temper

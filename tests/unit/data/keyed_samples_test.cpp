@@ -27,12 +27,12 @@ class EqualImages final : public Dataset {
   std::uint64_t fingerprint() const override { return 0; }
   std::string sample_name(std::size_t index) const override { return std::to_string(index); }
   SampleInfo describe(std::size_t) const override { return {"memory"}; }
-  Image load(std::size_t) const override {
-    std::vector<std::uint8_t> pixels(kSize * kSize);
+  StoredSample read(std::size_t, Buffer& buffer) const override {
+    const std::span pixels = buffer.take(kSize * kSize);
     for (std::size_t i = 0; i < pixels.size(); ++i) {
       pixels[i] = static_cast<std::uint8_t>(1 + (i % kSize * 7 + i / kSize * 31) % 255);
     }
-    return {.height = kSize, .width = kSize, .channels = 1, .pixels = std::move(pixels)};
+    return ImageView{.height = kSize, .width = kSize, .channels = 1, .bytes = pixels};
   }
 
  private:

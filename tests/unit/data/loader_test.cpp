@@ -37,11 +37,11 @@ class MemoryDataset final : public Dataset {
   ElementType element_type() const override { return ElementType::kUInt8; }
   std::uint64_t fingerprint() const override { return 0; }
   std::string sample_name(std::size_t index) const override { return concat("mem[", index, "]"); }
-  Image load(std::size_t index) const override {
+  StoredSample read(std::size_t index, Buffer& buffer) const override {
     if (on_load) {
       on_load(index);
     }
-    return pattern_image(20, 24, 3, static_cast<unsigned>(index));
+    return store(pattern_image(20, 24, 3, static_cast<unsigned>(index)), buffer);
   }
   SampleInfo describe(std::size_t) const override { return {"memory"}; }
 

@@ -1,0 +1,36 @@
+#include "temper/data/dataset.h"
+
+#include <cstring>
+
+#include "data/codec.h"
+#include "data/convert.h"
+#include "temper/core/error.h"
+
+namespace temper {
+
+ImageView store(const Image& image, Buffer& buffer) {
+  ImageView view{image.height, image.width, image.channels, image.element_type(), {}};
+  std::visit(
+      [&](const auto& pixels) {
+        const std::span bytes = buffer.take(std::span(pixels).size_bytes());
+        std::memcpy(bytes.data(), pixels.data(), bytes.size());
+        view.bytes = bytes;
+      },
+      image.pixels);
+  return view;
+}
+
+Image Dataset::load(std::size_t index) const {
+  Buffer buffer;
+  const StoredSample sample = read(index, buffer);
+  if (const auto* view = std::get_if<ImageView>(&sample)) {
+    return with_channels(copy_of(*view), channels());
+  }
+  try {
+    return decode_image(std::get<EncodedImage>(sample).bytes, channels());
+  } catch (const DataError& error) {
+    throw DataError(concat(sample_name(index), ": ", error.what()));
+  }
+}
+
+}  // namespace temper
