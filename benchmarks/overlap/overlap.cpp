@@ -16,6 +16,8 @@
 #include "temper/core/file.h"
 #include "temper/core/text.h"
 #include "temper/dist/gradient_reducer.h"
+#include "temper/launch/heartbeat.h"
+#include "temper/launch/worker.h"
 #include "temper/models/architectures.h"
 #include "temper/optim/gradients.h"
 
@@ -119,6 +121,7 @@ void report(const Settings& settings, double parameters, const Times& medians,
 
 int run_rank(const Settings& settings, const temper::RankEnvironment& environment) {
   at::set_num_threads(1);
+  const temper::Heartbeat heartbeat = temper::Heartbeat::from_environment();
   const temper::Store store = temper::Store::connect(
       environment.master_address, environment.master_port, std::chrono::seconds(60));
   const auto communicator = temper::make_communicator(
@@ -149,6 +152,7 @@ int run_rank(const Settings& settings, const temper::RankEnvironment& environmen
     report(settings, parameters, {median(seconds[0]), median(seconds[1]), median(seconds[2])},
            {least(seconds[0]), least(seconds[1]), least(seconds[2])});
   }
+  temper::report_finished(heartbeat);
   return 0;
 }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <string_view>
 
+#include "data/convert.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -54,9 +55,15 @@ FileType file_type(std::span<const std::uint8_t> data) {
   throw DataError("not an image: neither PNG nor JPEG");
 }
 
+std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data) {
+  return file_type(data) == FileType::kPng ? open_png(data) : open_jpeg(data);
+}
+
 Image decode_image(std::span<const std::uint8_t> data, int channels) {
-  return file_type(data) == FileType::kPng ? decode_png(data, channels)
-                                           : decode_jpeg(data, channels);
+  const auto decoder = open_image(data);
+  Buffer buffer;
+  return copy_of(
+      decoder->decode({0, 0, decoder->width(), decoder->height()}, channels, buffer).pixels);
 }
 
 std::string describe_encoding(std::span<const std::uint8_t> data) {

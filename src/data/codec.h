@@ -3,9 +3,12 @@
 // Errors are DataErrors that hold the reason alone; callers add the file's name.
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
+#include "data/picture.h"
+#include "temper/data/buffer.h"
 #include "temper/data/image.h"
 
 namespace temper {
@@ -21,11 +24,36 @@ enum class FileType { kPng, kJpeg };
 // By content. Throws DataError for an empty file, another format, and for what is no image.
 [[nodiscard]] FileType file_type(std::span<const std::uint8_t> data);
 
-// `channels`: 1 or 3.
-[[nodiscard]] Image decode_image(std::span<const std::uint8_t> data, int channels);
+// An image file in memory whose header has been read. Used by one thread.
+class ImageDecoder {
+ public:
+  ImageDecoder() = default;
+  virtual ~ImageDecoder() = default;
+  ImageDecoder(const ImageDecoder&) = delete;
+  ImageDecoder& operator=(const ImageDecoder&) = delete;
 
-[[nodiscard]] Image decode_png(std::span<const std::uint8_t> data, int channels);
-[[nodiscard]] Image decode_jpeg(std::span<const std::uint8_t> data, int channels);
+  // In pixels, at least 1.
+  [[nodiscard]] virtual int width() const = 0;
+  [[nodiscard]] virtual int height() const = 0;
+
+  // Bytes that decode() takes at most, buffer included.
+  [[nodiscard]] virtual std::uint64_t memory_needed(const Rectangle& region,
+                                                    int channels) const = 0;
+
+  // Decodes at least `region`, with the pixels that decoding the whole picture gives there, into
+  // `buffer`. May be called once. `channels`: 1 or 3. Damage that lies behind the region need not
+  // be found, a file without its end is.
+  [[nodiscard]] virtual PictureRegion decode(const Rectangle& region, int channels,
+                                             Buffer& buffer) = 0;
+};
+
+// Throws DataError for what is no image or too large. `data` must outlive the decoder.
+[[nodiscard]] std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data);
+[[nodiscard]] std::unique_ptr<ImageDecoder> open_jpeg(std::span<const std::uint8_t> data);
+[[nodiscard]] std::unique_ptr<ImageDecoder> open_png(std::span<const std::uint8_t> data);
+
+// The whole picture. `channels`: 1 or 3.
+[[nodiscard]] Image decode_image(std::span<const std::uint8_t> data, int channels);
 
 // "png", "jpeg", "jpeg progressive", by the header.
 [[nodiscard]] std::string describe_encoding(std::span<const std::uint8_t> data);

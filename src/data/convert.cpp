@@ -58,16 +58,26 @@ Image copy_of(const ImageView& view) {
   return image;
 }
 
-std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk) {
-  std::vector<std::uint8_t> rgb(cmyk.size() / 4 * 3);
-  for (std::size_t i = 0; i < cmyk.size() / 4; ++i) {
-    const int light = cmyk[4 * i + 3];
+void inverted_cmyk_to_rgb(std::uint8_t* pixels, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const int light = pixels[4 * i + 3];
     for (std::size_t c = 0; c < 3; ++c) {
-      const int value = light - scale_by(255 - cmyk[4 * i + c], light);
-      rgb[3 * i + c] = static_cast<std::uint8_t>(value < 0 ? 0 : value);
+      const int value = light - scale_by(255 - pixels[4 * i + c], light);
+      pixels[3 * i + c] = static_cast<std::uint8_t>(value < 0 ? 0 : value);
     }
   }
-  return rgb;
+}
+
+void convert_channels(std::uint8_t* pixels, std::size_t count, int from, int to) {
+  if (from == 3 && to == 1) {
+    for (std::size_t i = 0; i < count; ++i) {
+      pixels[i] = gray_of(pixels[3 * i], pixels[3 * i + 1], pixels[3 * i + 2]);
+    }
+  } else if (from == 1 && to == 3) {
+    for (std::size_t i = count; i-- > 0;) {
+      pixels[3 * i] = pixels[3 * i + 1] = pixels[3 * i + 2] = pixels[i];
+    }
+  }
 }
 
 Image with_channels(Image image, int channels) {

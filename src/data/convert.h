@@ -15,8 +15,12 @@ namespace temper {
   return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
 }
 
-// Inverted CMYK samples, as every four-component JPEG is taken, to RGB.
-[[nodiscard]] std::vector<std::uint8_t> inverted_cmyk_to_rgb(std::span<const std::uint8_t> cmyk);
+// Both work in place on the first `count` pixels.
+// Inverted CMYK samples, as every four-component JPEG is taken, become RGB.
+void inverted_cmyk_to_rgb(std::uint8_t* pixels, std::size_t count);
+// From and to 1 or 3 channels: gray is repeated, RGB becomes luma. There must be room for the
+// result.
+void convert_channels(std::uint8_t* pixels, std::size_t count, int from, int to);
 
 [[nodiscard]] Image copy_of(const ImageView& view);
 

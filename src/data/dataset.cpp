@@ -9,14 +9,10 @@
 namespace temper {
 
 ImageView store(const Image& image, Buffer& buffer) {
-  ImageView view{image.height, image.width, image.channels, image.element_type(), {}};
-  std::visit(
-      [&](const auto& pixels) {
-        const std::span bytes = buffer.take(std::span(pixels).size_bytes());
-        std::memcpy(bytes.data(), pixels.data(), bytes.size());
-        view.bytes = bytes;
-      },
-      image.pixels);
+  ImageView view = view_of(image);
+  const std::span bytes = buffer.take(view.bytes.size());
+  std::memcpy(bytes.data(), view.bytes.data(), bytes.size());
+  view.bytes = bytes;
   return view;
 }
 

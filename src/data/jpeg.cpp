@@ -5,7 +5,9 @@
 #include <jpeglib.h>
 #include <jerror.h>
 // clang-format on
+#include <algorithm>
 #include <csetjmp>
+#include <string_view>
 
 #include "data/codec.h"
 #include "data/convert.h"
@@ -98,70 +100,148 @@ bool read_header(Decoder& decoder, std::span<const std::uint8_t> data) {
   return true;
 }
 
-bool read_rows(Decoder& decoder, std::uint8_t* out, std::size_t stride) {
+// Chooses the columns [x, x + width), which become more.
+bool start_columns(Decoder& decoder, JDIMENSION& x, JDIMENSION& width) {
   if (setjmp(decoder.escape) != 0) {
     return false;
   }
   jpeg_start_decompress(&decoder.info);
-  while (decoder.info.output_scanline < decoder.info.output_height) {
-    JSAMPROW row = out + stride * decoder.info.output_scanline;
-    jpeg_read_scanlines(&decoder.info, &row, 1);
+  if (width < decoder.info.output_width) {
+    jpeg_crop_scanline(&decoder.info, &x, &width);
   }
-  jpeg_finish_decompress(&decoder.info);
   return true;
 }
 
-class JpegReader {
+bool read_rows(Decoder& decoder, JDIMENSION begin, JDIMENSION end, std::uint8_t* out,
+               std::size_t stride) {
+  if (setjmp(decoder.escape) != 0) {
+    return false;
+  }
+  if (begin > 0) {
+    jpeg_skip_scanlines(&decoder.info, begin);
+  }
+  while (decoder.info.output_scanline < end) {
+    JSAMPROW row = out + stride * (decoder.info.output_scanline - begin);
+    jpeg_read_scanlines(&decoder.info, &row, 1);
+  }
+  if (end == decoder.info.output_height) {
+    jpeg_finish_decompress(&decoder.info);
+  }
+  return true;
+}
+
+// Whether the end marker is among the bytes that are not decoded; in coded data 0xFF is followed
+// by 0.
+bool end_follows(const Decoder& decoder) {
+  if (decoder.info.unread_marker == JPEG_EOI) {
+    return true;
+  }
+  const std::string_view rest(reinterpret_cast<const char*>(decoder.source.next_input_byte),
+                              decoder.source.bytes_in_buffer);
+  return rest.rfind("\xff\xd9") != std::string_view::npos;
+}
+
+// Columns to decode for a region: fancy upsampling looks one pixel further, and libjpeg-turbo's
+// cropped upsampling needs some columns to work on.
+void choose_columns(const Rectangle& region, int image_width, JDIMENSION& x, JDIMENSION& width) {
+  constexpr int kFewest = 32;
+  int begin = std::max(0, region.x - 1);
+  const int end = std::min(image_width, std::max(region.x + region.width + 1, begin + kFewest));
+  begin = std::max(0, std::min(begin, end - kFewest));
+  x = static_cast<JDIMENSION>(begin);
+  width = static_cast<JDIMENSION>(end - begin);
+}
+
+class JpegDecoder final : public ImageDecoder {
  public:
-  explicit JpegReader(std::span<const std::uint8_t> data) {
-    if (!read_header(decoder_, data)) {
-      const DataError error = failure();
+  explicit JpegDecoder(std::span<const std::uint8_t> data) {
+    try {
+      if (!read_header(decoder_, data)) {
+        throw failure();
+      }
+      check_image_size(info().image_width, info().image_height);
+    } catch (...) {
       jpeg_destroy_decompress(&decoder_.info);
-      throw error;
+      throw;
     }
   }
-  ~JpegReader() { jpeg_destroy_decompress(&decoder_.info); }
-  JpegReader(const JpegReader&) = delete;
-  JpegReader& operator=(const JpegReader&) = delete;
+  ~JpegDecoder() override { jpeg_destroy_decompress(&decoder_.info); }
 
   [[nodiscard]] const jpeg_decompress_struct& info() const { return decoder_.info; }
+  int width() const override { return static_cast<int>(info().image_width); }
+  int height() const override { return static_cast<int>(info().image_height); }
 
-  Image decode() {
-    jpeg_decompress_struct& info = decoder_.info;
-    check_image_size(info.image_width, info.image_height);
-    switch (info.num_components) {
-      case 1:
-        info.out_color_space = JCS_GRAYSCALE;
-        break;
-      case 3:
-        info.out_color_space = JCS_RGB;
-        break;
-      case 4:
-        info.out_color_space = JCS_CMYK;
-        break;
-      default:
-        throw DataError(concat("unsupported JPEG with ", info.num_components, " components"));
+  std::uint64_t memory_needed(const Rectangle& region, int channels) const override {
+    const auto area = [](std::uint64_t a, std::uint64_t b) { return a * b; };
+    const auto rows = static_cast<std::uint64_t>(region.height);
+    JDIMENSION x = 0, columns = 0;
+    choose_columns(region, width(), x, columns);
+    constexpr std::uint64_t kWidestBlock = 32;  // the columns begin at a whole block of samples
+    std::uint64_t bytes = area(columns + kWidestBlock, rows) *
+                          static_cast<std::uint64_t>(std::max(info().num_components, channels));
+    // Of a progressive file all coefficients are kept.
+    for (int i = 0; info().progressive_mode != FALSE && i < info().num_components; ++i) {
+      bytes += area(info().comp_info[i].width_in_blocks, info().comp_info[i].height_in_blocks) *
+               sizeof(JBLOCK);
     }
-    Image image{static_cast<int>(info.image_height),
-                static_cast<int>(info.image_width),
-                info.num_components,
-                {}};
-    std::vector<std::uint8_t> pixels(image.element_count());
-    if (!read_rows(decoder_, pixels.data(), pixels.size() / info.image_height)) {
+    return bytes;
+  }
+
+  PictureRegion decode(const Rectangle& region, int channels, Buffer& buffer) override {
+    require(is_inside(region, width(), height()), "region outside of the picture");
+    const int components = choose_color_space(channels);
+    JDIMENSION x = 0, columns = 0;
+    choose_columns(region, width(), x, columns);
+    if (!start_columns(decoder_, x, columns)) {
       throw failure();
     }
-    if (image.channels == 4) {
-      image.channels = 3;
-      pixels = inverted_cmyk_to_rgb(pixels);
+    const std::size_t pixels = std::size_t{columns} * static_cast<std::size_t>(region.height);
+    const std::span out =
+        buffer.take(pixels * static_cast<std::size_t>(std::max(components, channels)));
+    const auto begin = static_cast<JDIMENSION>(region.y);
+    const JDIMENSION end = begin + static_cast<JDIMENSION>(region.height);
+    if (!read_rows(decoder_, begin, end, out.data(),
+                   std::size_t{columns} * static_cast<std::size_t>(components))) {
+      throw failure();
     }
-    image.pixels = std::move(pixels);
-    return image;
+    if (end < info().image_height && !end_follows(decoder_)) {
+      throw truncated();
+    }
+    if (components == 4) {
+      inverted_cmyk_to_rgb(out.data(), pixels);
+    }
+    convert_channels(out.data(), pixels, components == 4 ? 3 : components, channels);
+    return {{region.height, static_cast<int>(columns), channels, ElementType::kUInt8,
+             out.first(pixels * static_cast<std::size_t>(channels))},
+            static_cast<int>(x),
+            region.y};
   }
 
  private:
+  // Returns the number of components of the decoded rows.
+  int choose_color_space(int channels) {
+    switch (info().num_components) {
+      case 1:
+        decoder_.info.out_color_space = channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+        return channels;
+      case 3:
+        decoder_.info.out_color_space = JCS_RGB;
+        return 3;
+      case 4:
+        decoder_.info.out_color_space = JCS_CMYK;
+        return 4;
+      default:
+        throw DataError(concat("unsupported JPEG with ", info().num_components, " components"));
+    }
+  }
+
+  [[nodiscard]] static DataError truncated() {
+    return DataError("truncated: the JPEG file ends before its end marker");
+  }
+
   [[nodiscard]] DataError failure() const {
     if (decoder_.truncated) {
-      return DataError("truncated: the JPEG file ends before its end marker");
+      return truncated();
     }
     std::string_view reason = decoder_.message;
     if (constexpr std::string_view kPrefix = "Corrupt JPEG data: "; reason.starts_with(kPrefix)) {
@@ -175,12 +255,12 @@ class JpegReader {
 
 }  // namespace
 
-Image decode_jpeg(std::span<const std::uint8_t> data, int channels) {
-  return with_channels(JpegReader(data).decode(), channels);
+std::unique_ptr<ImageDecoder> open_jpeg(std::span<const std::uint8_t> data) {
+  return std::make_unique<JpegDecoder>(data);
 }
 
 bool is_progressive_jpeg(std::span<const std::uint8_t> data) {
-  return JpegReader(data).info().progressive_mode != FALSE;
+  return JpegDecoder(data).info().progressive_mode != FALSE;
 }
 
 }  // namespace temper

@@ -1,5 +1,6 @@
 #include <png.h>
 
+#include <algorithm>
 #include <csetjmp>
 #include <cstring>
 
@@ -84,44 +85,62 @@ bool read_rows(png_structp png, Source& source, png_bytepp rows) {
   return true;
 }
 
-class PngReader {
+// Rows come from the top and may be interlaced: always the whole picture.
+class PngDecoder final : public ImageDecoder {
  public:
-  explicit PngReader(std::span<const std::uint8_t> data) : source_{data} {
+  explicit PngDecoder(std::span<const std::uint8_t> data) : source_{data} {
+    if (data.size() < kHeaderEnd) {
+      throw DataError("truncated: the PNG file ends inside its header");
+    }
+    check_image_size(big_endian(data, 16), big_endian(data, 20));
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, &source_, on_error, on_warning);
     info_ = png_ == nullptr ? nullptr : png_create_info_struct(png_);
     if (info_ == nullptr) {
       png_destroy_read_struct(&png_, nullptr, nullptr);
       throw std::bad_alloc();
     }
-  }
-  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
-  PngReader(const PngReader&) = delete;
-  PngReader& operator=(const PngReader&) = delete;
-
-  Image decode() {
-    Layout layout;
-    if (!read_layout(png_, info_, source_, layout)) {
-      throw failure();
+    if (!read_layout(png_, info_, source_, layout_)) {
+      const DataError error = failure();
+      png_destroy_read_struct(&png_, &info_, nullptr);
+      throw error;
     }
-    if (layout.deep_gray) {
+  }
+  ~PngDecoder() override { png_destroy_read_struct(&png_, &info_, nullptr); }
+
+  int width() const override { return static_cast<int>(layout_.width); }
+  int height() const override { return static_cast<int>(layout_.height); }
+  std::uint64_t memory_needed(const Rectangle&, int channels) const override {
+    return pixel_count() * static_cast<std::uint64_t>(std::max(layout_.channels, channels)) +
+           layout_.height * sizeof(png_bytep);
+  }
+
+  PictureRegion decode(const Rectangle&, int channels, Buffer& buffer) override {
+    if (layout_.deep_gray) {
       throw DataError("unsupported 16-bit gray PNG; convert the file to 8 bits");
     }
-    Image image{
-        static_cast<int>(layout.height), static_cast<int>(layout.width), layout.channels, {}};
-    std::vector<std::uint8_t> pixels(image.element_count());
-    std::vector<png_bytep> rows(layout.height);
-    const std::size_t stride = pixels.size() / layout.height;
+    const std::span out =
+        buffer.take(pixel_count() * static_cast<std::size_t>(std::max(layout_.channels, channels)));
+    std::vector<png_bytep> rows(layout_.height);
+    const std::size_t stride =
+        std::size_t{layout_.width} * static_cast<std::size_t>(layout_.channels);
     for (std::size_t y = 0; y < rows.size(); ++y) {
-      rows[y] = pixels.data() + y * stride;
+      rows[y] = out.data() + y * stride;
     }
     if (!read_rows(png_, source_, rows.data())) {
       throw failure();
     }
-    image.pixels = std::move(pixels);
-    return image;
+    convert_channels(out.data(), pixel_count(), layout_.channels, channels);
+    return {{height(), width(), channels, ElementType::kUInt8,
+             out.first(pixel_count() * static_cast<std::size_t>(channels))},
+            0,
+            0};
   }
 
  private:
+  [[nodiscard]] std::size_t pixel_count() const {
+    return std::size_t{layout_.width} * layout_.height;
+  }
+
   [[nodiscard]] DataError failure() const {
     const std::string_view message = source_.message;
     return DataError(message.starts_with("truncated") ? std::string(message)
@@ -129,18 +148,15 @@ class PngReader {
   }
 
   Source source_;
+  Layout layout_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
 };
 
 }  // namespace
 
-Image decode_png(std::span<const std::uint8_t> data, int channels) {
-  if (data.size() < kHeaderEnd) {
-    throw DataError("truncated: the PNG file ends inside its header");
-  }
-  check_image_size(big_endian(data, 16), big_endian(data, 20));
-  return with_channels(PngReader(data).decode(), channels);
+std::unique_ptr<ImageDecoder> open_png(std::span<const std::uint8_t> data) {
+  return std::make_unique<PngDecoder>(data);
 }
 
 }  // namespace temper

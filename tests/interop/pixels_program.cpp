@@ -18,7 +18,7 @@
 
 #include "data/codec.h"
 #include "data/input_file.h"
-#include "data/transform_geometry.h"
+#include "data/transform_plan.h"
 #include "temper/core/error.h"
 #include "temper/data/open_dataset.h"
 

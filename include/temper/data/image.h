@@ -49,4 +49,14 @@ struct ImageView {
   std::span<const std::uint8_t> bytes;  // height * width * channels elements
 };
 
+[[nodiscard]] inline ImageView view_of(const Image& image) {
+  const auto bytes = std::visit(
+      [](const auto& pixels) {
+        return std::span(reinterpret_cast<const std::uint8_t*>(pixels.data()),
+                         std::span(pixels).size_bytes());
+      },
+      image.pixels);
+  return {image.height, image.width, image.channels, image.element_type(), bytes};
+}
+
 }  // namespace temper

@@ -28,8 +28,9 @@ struct StartOptions {
 };
 
 // Runs `work` as the rank that this process is, or starts the ranks of this host and supervises
-// them. `prepare` is called once in the launcher, before it starts ranks, and returns the run
-// directory (empty: none). Returns the exit status.
+// them. A rank whose work ends without report_finished() or report_failure() (guard_rank calls
+// them) counts as one that has left the others. `prepare` is called once in the launcher, before it
+// starts ranks, and returns the run directory (empty: none). Returns the exit status.
 [[nodiscard]] int start_ranks(const StartOptions& options,
                               const std::function<std::filesystem::path()>& prepare,
                               const std::function<int(const RankEnvironment&)>& work);

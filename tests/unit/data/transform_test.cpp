@@ -8,7 +8,7 @@
 #include <cmath>
 #include <set>
 
-#include "data/transform_geometry.h"
+#include "data/transform_plan.h"
 #include "temper/core/error.h"
 #include "unit/data/test_images.h"
 
