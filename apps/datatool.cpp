@@ -1,4 +1,4 @@
-// Checks, describes and unpacks data sets.
+// Checks, describes and converts data sets.
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -7,69 +7,57 @@
 
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
-#include "temper/data/inspect.h"
-#include "temper/data/open_dataset.h"
-#include "temper/data/unpack.h"
+#include "temper/data/tool.h"
 
 namespace {
 
-struct Arguments {
-  temper::DatasetOptions dataset{.format = "auto", .path = {}, .channels = 0, .classes = 0};
-  std::string output;
-  int threads = temper::cpu_budget().cpus;
-  bool json = false;
-};
-
-CLI::App* add_command(CLI::App& app, const char* name, const char* help, Arguments& arguments) {
+CLI::App* add_command(CLI::App& app, const char* name, const char* help,
+                      temper::ToolOptions& options) {
   CLI::App* command = app.add_subcommand(name, help);
-  command->add_option("path", arguments.dataset.path, "e.g. photos/train or digits.npz#train")
+  command->add_option("path", options.dataset.path, "e.g. photos/train or digits.npz#train")
       ->required();
-  command->add_option("--format", arguments.dataset.format, "auto, folder, npz, cifar10, cifar100");
-  command->add_option("--channels", arguments.dataset.channels, "1 gray, 3 RGB, 0 as stored");
-  command->add_option("--classes", arguments.dataset.classes, "number to expect, 0 any");
-  command->add_option("--threads", arguments.threads)->check(CLI::Range(1, 1024));
-  command->add_flag("--json", arguments.json, "print one JSON object");
+  command->add_option("--format", options.dataset.format,
+                      "auto, folder, pack, npz, cifar10, cifar100, mnist, synthetic");
+  command->add_option("--channels", options.dataset.channels, "1 gray, 3 RGB, 0 as stored");
+  command->add_option("--classes", options.dataset.classes, "number to expect, 0 any");
+  command->add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options.json, "print one JSON object");
   return command;
 }
 
-int run(const std::string& command, Arguments arguments) {
-  if (arguments.dataset.format == "auto") {
-    arguments.dataset.format = temper::guess_format(arguments.dataset.path);
+void add_pack_options(CLI::App* command, temper::ToolOptions& options) {
+  command->add_option("--shards", options.shards, "a folder of that many files; 0 one file");
+  command->add_flag("--pixels", options.pixels, "hold decoded pixels, not the image files' bytes");
+}
+
+void add_commands(CLI::App& app, temper::ToolOptions& options) {
+  add_command(app, "verify", "read everything, list what is bad", options);
+  add_command(app, "stats", "counts, sizes, formats, mean, deviation", options);
+  CLI::App* pack = add_command(app, "pack", "write one archive with an index", options);
+  pack->add_option("output", options.output, "new file, or folder with --shards")->required();
+  add_pack_options(pack, options);
+  add_command(app, "unpack", "write one PNG file per sample in class folders", options)
+      ->add_option("output", options.output, "new folder")
+      ->required();
+  for (const char* later : {"convert", "index"}) {
+    app.add_subcommand(later, "comes in a later version")->allow_extras()->callback([later] {
+      throw temper::ConfigError(temper::concat("datatool ", later, " comes in a later version"));
+    });
   }
-  const auto dataset = temper::open_dataset(arguments.dataset);
-  const auto print = [&](const auto& report) {
-    std::cout << (arguments.json ? temper::to_json(report) : temper::to_text(report));
-    return report.bad.empty() ? 0 : 1;
-  };
-  if (command != "unpack") {
-    return command == "verify" ? print(temper::verify_dataset(*dataset, arguments.threads))
-                               : print(temper::describe_dataset(*dataset, arguments.threads));
-  }
-  const auto files = temper::unpack_dataset(*dataset, arguments.output);
-  std::cout << (arguments.json ? temper::concat("{\"files\": ", files, "}\n")
-                               : temper::concat(files, " files in ", arguments.output, "\n"));
-  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Data sets: check, describe, unpack");
+  CLI::App app("Data sets: check, describe, convert");
   app.require_subcommand(1);
+  temper::ToolOptions options;
+  options.threads = temper::cpu_budget().cpus;
   try {
-    Arguments arguments;
-    add_command(app, "verify", "read everything, list what is bad", arguments);
-    add_command(app, "stats", "counts, sizes, formats, mean, deviation", arguments);
-    add_command(app, "unpack", "write one PNG file per sample in class folders", arguments)
-        ->add_option("output", arguments.output, "new folder")
-        ->required();
-    for (const char* later : {"pack", "convert", "index"}) {
-      app.add_subcommand(later, "comes in a later version")->allow_extras()->callback([later] {
-        throw temper::ConfigError(temper::concat("datatool ", later, " comes in a later version"));
-      });
-    }
+    add_commands(app, options);
     app.parse(argc, argv);
-    return run(app.get_subcommands().front()->get_name(), arguments);
+    options.command = app.get_subcommands().front()->get_name();
+    return temper::run_datatool(options, std::cout);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   } catch (const std::exception& error) {

@@ -16,6 +16,10 @@ ImageView store(const Image& image, Buffer& buffer) {
   return view;
 }
 
+std::string Dataset::local_name(std::size_t index) const { return std::to_string(index); }
+
+std::optional<std::uint64_t> Dataset::offset(std::size_t) const { return std::nullopt; }
+
 Image Dataset::load(std::size_t index) const {
   Buffer buffer;
   const StoredSample sample = read(index, buffer);

@@ -37,6 +37,9 @@ class FolderDataset final : public Dataset {
   ElementType element_type() const override { return ElementType::kUInt8; }
   std::uint64_t fingerprint() const override { return fingerprint_; }
   std::string sample_name(std::size_t index) const override { return path(index).string(); }
+  std::string local_name(std::size_t index) const override {
+    return std::string(index_.path(index));
+  }
 
   StoredSample read(std::size_t index, Buffer& buffer) const override {
     return EncodedImage{read_regular_file(path(index), buffer)};

@@ -2,6 +2,7 @@
 // The formats behind open_dataset. `channels` is 0, 1 or 3 and `classes` not negative, as
 // open_dataset has checked.
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -27,6 +28,12 @@ struct SelectedPath {
 
 [[nodiscard]] std::unique_ptr<Dataset> open_folder(const DatasetOptions& options);
 [[nodiscard]] std::unique_ptr<Dataset> open_npz(const DatasetOptions& options);
+
+[[nodiscard]] std::unique_ptr<Dataset> open_pack(const DatasetOptions& options);
+[[nodiscard]] bool looks_like_pack(const std::filesystem::path& path);
+[[nodiscard]] std::unique_ptr<Dataset> open_mnist(const DatasetOptions& options);
+[[nodiscard]] bool looks_like_mnist(const std::filesystem::path& path);
+[[nodiscard]] std::unique_ptr<Dataset> open_synthetic(const DatasetOptions& options);
 
 struct CifarLayout {
   const char* format;

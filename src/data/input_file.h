@@ -19,6 +19,7 @@ class InputFile {
   InputFile& operator=(const InputFile&) = delete;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
+  [[nodiscard]] int descriptor() const { return fd_; }
   // Fills `out` from `offset`. Throws DataError at the end of the file and on a read error.
   void read_at(std::uint64_t offset, std::span<std::uint8_t> out) const;
 

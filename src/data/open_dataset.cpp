@@ -1,6 +1,7 @@
 #include "temper/data/open_dataset.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <vector>
 
@@ -11,6 +12,21 @@ namespace temper {
 namespace {
 
 constexpr std::int64_t kMaxClasses = 1'000'000;
+
+struct Format {
+  const char* name;
+  std::unique_ptr<Dataset> (*open)(const DatasetOptions&);
+};
+
+constexpr std::array<Format, 7> kFormats = {{
+    {"folder", open_folder},
+    {"pack", open_pack},
+    {"npz", open_npz},
+    {"cifar10", [](const auto& options) { return open_cifar(cifar10_layout(), options); }},
+    {"cifar100", [](const auto& options) { return open_cifar(cifar100_layout(), options); }},
+    {"mnist", open_mnist},
+    {"synthetic", open_synthetic},
+}};
 
 }  // namespace
 
@@ -51,6 +67,15 @@ std::string guess_format(const std::string& path) {
   if (plain.extension() == ".npz") {
     return "npz";
   }
+  if (path.starts_with("samples=")) {
+    return "synthetic";
+  }
+  if (looks_like_pack(plain)) {
+    return "pack";
+  }
+  if (looks_like_mnist(plain)) {
+    return "mnist";
+  }
   for (const CifarLayout* layout : {&cifar10_layout(), &cifar100_layout()}) {
     for (const auto& folder : {plain, plain / layout->archive_folder}) {
       if (std::filesystem::is_regular_file(folder / layout->test_file)) {
@@ -71,26 +96,17 @@ std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options) {
   if (options.classes < 0 || options.classes > kMaxClasses) {
     throw ConfigError(concat("data.classes is ", options.classes, ", expected 0 to ", kMaxClasses));
   }
-  const std::string& format = options.format;
-  if (format == "folder") {
-    return open_folder(options);
+  for (const Format& format : kFormats) {
+    if (options.format == format.name) {
+      return format.open(options);
+    }
   }
-  if (format == "npz") {
-    return open_npz(options);
+  std::vector<std::string> known;
+  for (const Format& format : kFormats) {
+    known.emplace_back(format.name);
   }
-  if (format == "cifar10") {
-    return open_cifar(cifar10_layout(), options);
-  }
-  if (format == "cifar100") {
-    return open_cifar(cifar100_layout(), options);
-  }
-  if (format == "pack" || format == "mnist" || format == "synthetic") {
-    throw ConfigError(concat("the data format '", format,
-                             "' comes in a later version; use folder, npz, cifar10 or cifar100"));
-  }
-  const std::vector<std::string> known = {"folder", "npz", "cifar10", "cifar100"};
-  const std::string suggestion = closest_match(format, known);
-  throw ConfigError(concat("unknown data format '", format, "'; ",
+  const std::string suggestion = closest_match(options.format, known);
+  throw ConfigError(concat("unknown data format '", options.format, "'; ",
                            suggestion.empty() ? concat("known: ", join(known, ", "))
                                               : concat("did you mean '", suggestion, "'?")));
 }

@@ -82,10 +82,11 @@ void describe(Visitor& visit, NormalizationConfig& normalization) {
 template <typename Visitor>
 void describe(Visitor& visit, DataConfig& data) {
   visit("format", data.format,
-        {.help = "`folder`: one folder of PNG or JPEG files a class; `npz`: arrays images and "
-                 "labels; `cifar10`, `cifar100`: the binary files.",
-         .choices = {"folder", "npz", "cifar10", "cifar100"},
-         .later = {"pack", "mnist", "synthetic"}});
+        {.help = "`folder`: one folder of PNG or JPEG files a class; `pack`: made by `datatool "
+                 "pack`; `npz`: arrays images and labels; `cifar10`, `cifar100`, `mnist`: the "
+                 "published files; `synthetic`: no files, a path such as "
+                 "samples=1000,size=32x32,seed=0. See docs/data.md.",
+         .choices = {"folder", "pack", "npz", "cifar10", "cifar100", "mnist", "synthetic"}});
   visit("train", data.train, {.help = "Training data."});
   visit("validation", data.validation, {.help = "Validation data."});
   visit("test", data.test, {.help = "Test data for `evaluator`, which uses `validation` if null."});

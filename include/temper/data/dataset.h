@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -51,6 +52,16 @@ class Dataset {
 
   // For messages: a file's path, or "x.npz[12]".
   [[nodiscard]] virtual std::string sample_name(std::size_t index) const = 0;
+
+  // The sample's name within the data set, e.g. "cat/1.jpg"; the same wherever the data set lies.
+  [[nodiscard]] virtual std::string local_name(std::size_t index) const;
+
+  // Where the sample begins in the file that holds it with others.
+  [[nodiscard]] virtual std::optional<std::uint64_t> offset(std::size_t index) const;
+
+  // Checks what neither opening nor read() does, e.g. the checksum of a large archive. May read all
+  // of it. Throws DataError.
+  virtual void check_storage() const {}
 
   // Reads one sample into `buffer`, or refers to memory of the data set; valid until the buffer is
   // used again. Pixels may have 1 or 3 channels whatever channels() is. Any number of threads may

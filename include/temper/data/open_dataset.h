@@ -11,7 +11,13 @@
 //   cifar100  a folder with train.bin and test.bin; fine labels
 //             `folder` and `folder#train` read the training files, `folder#test` the test file; the
 //             path may also be one such file
-//   pack, mnist, synthetic are not there yet
+//   mnist     a folder with train-images-idx3-ubyte, train-labels-idx1-ubyte and the same of t10k,
+//             plain or gzipped; selectors as cifar10's. The path may also be one file of images
+//   pack      a file or a folder of shards, made by pack_dataset (temper/data/pack.h)
+//   synthetic no files: the path says what to make, e.g. `samples=1000,size=32x32,channels=3,
+//             classes=10,seed=0`. All but samples may be left out; channels and classes are then
+//             those of the options. Every class has a pattern, every sample noise over it. The
+//             patterns do not depend on the seed, so that another seed gives validation data
 
 #include <memory>
 #include <string>
@@ -33,8 +39,9 @@ struct DatasetOptions {
 // passes over because their names start with a dot.
 [[nodiscard]] std::unique_ptr<Dataset> open_dataset(const DatasetOptions& options);
 
-// The format that a path most likely holds: npz by its name, cifar10 or cifar100 by the files of
-// the folder, otherwise folder.
+// The format that a path most likely holds: npz and pack by its name, synthetic by its beginning
+// "samples=", mnist, cifar10, cifar100 and the shards of a pack by the files of the folder,
+// otherwise folder.
 [[nodiscard]] std::string guess_format(const std::string& path);
 
 }  // namespace temper

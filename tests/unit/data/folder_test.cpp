@@ -207,10 +207,7 @@ TEST(Cifar, UnusableFilesAreConfigurationErrors) {
               HasSubstr("one.bin[1]: label 10 is out of range"));
 }
 
-TEST(OpenDataset, FormatsThatComeLaterAndUnknownOnesAreRefused) {
-  for (const char* format : {"pack", "mnist", "synthetic"}) {
-    EXPECT_THAT(config_error({format, "x", 3, 0}), HasSubstr("comes in a later version"));
-  }
+TEST(OpenDataset, UnknownFormatsAndMissingFilesAreRefused) {
   EXPECT_THAT(config_error({"foldr", "x", 3, 0}), HasSubstr("did you mean 'folder'?"));
   EXPECT_THAT(config_error({"npz", "/nonexistent/x.npz#train", 3, 0}),
               HasSubstr("/nonexistent/x.npz is not there"));

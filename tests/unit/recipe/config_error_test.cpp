@@ -138,9 +138,6 @@ TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
       {"method: {name: mart}\n",
        "c.yaml:1:16: method.name: 'mart' comes in a later version; available: standard, pgd_at, "
        "mixed, trades"},
-      {"data: {format: pack}\n",
-       "c.yaml:1:16: data.format: 'pack' comes in a later version; available: folder, npz, "
-       "cifar10, cifar100"},
       {"data: {cache: ram}\n",
        "c.yaml:1:15: data.cache: 'ram' comes in a later version; available: none"},
       {"data: {on_bad_sample: skip}\n",

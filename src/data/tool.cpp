@@ -1,0 +1,66 @@
+#include "temper/data/tool.h"
+
+#include <memory>
+#include <ostream>
+
+#include "temper/core/error.h"
+#include "temper/data/inspect.h"
+#include "temper/data/pack.h"
+#include "temper/data/unpack.h"
+
+namespace temper {
+namespace {
+
+std::unique_ptr<Dataset> open(const ToolOptions& options) {
+  DatasetOptions dataset = options.dataset;
+  if (dataset.format == "auto") {
+    dataset.format = guess_format(dataset.path);
+  }
+  return open_dataset(dataset);
+}
+
+template <typename Report>
+int print(const Report& report, const ToolOptions& options, std::ostream& out) {
+  out << (options.json ? to_json(report) : to_text(report));
+  return report.bad.empty() ? 0 : 1;
+}
+
+int pack(const Dataset& dataset, const ToolOptions& options, std::ostream& out) {
+  const PackSummary summary = pack_dataset(
+      dataset, options.output,
+      {.shards = options.shards, .pixels = options.pixels, .threads = options.threads});
+  if (options.json) {
+    out << concat("{\"samples\": ", summary.samples, ", \"files\": ", summary.files,
+                  ", \"bytes\": ", summary.bytes, "}\n");
+  } else {
+    out << concat(summary.samples, " samples, ", summary.bytes, " bytes in ", options.output,
+                  summary.files == 1 ? "" : concat(", ", summary.files, " files"), "\n");
+  }
+  return 0;
+}
+
+int unpack(const Dataset& dataset, const ToolOptions& options, std::ostream& out) {
+  const auto files = unpack_dataset(dataset, options.output);
+  out << (options.json ? concat("{\"files\": ", files, "}\n")
+                       : concat(files, " files in ", options.output, "\n"));
+  return 0;
+}
+
+}  // namespace
+
+int run_datatool(const ToolOptions& options, std::ostream& out) {
+  const std::unique_ptr<Dataset> dataset = open(options);
+  if (options.command == "verify") {
+    return print(verify_dataset(*dataset, options.threads), options, out);
+  }
+  if (options.command == "stats") {
+    return print(describe_dataset(*dataset, options.threads), options, out);
+  }
+  if (options.command == "pack") {
+    return pack(*dataset, options, out);
+  }
+  require(options.command == "unpack", "unknown command ", options.command);
+  return unpack(*dataset, options, out);
+}
+
+}  // namespace temper
