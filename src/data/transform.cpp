@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "data/augment.h"
 #include "data/transform_plan.h"
 #include "temper/core/error.h"
 
@@ -59,9 +60,25 @@ Transform::Transform(std::vector<TransformStep> steps) : steps_(std::move(steps)
   }
 }
 
+void Transform::check_element_type(ElementType type) const {
+  for (const TransformStep& step : steps_) {
+    const std::string_view name =
+        std::visit([](const auto& options) { return needs_bytes(options); }, step);
+    if (type == ElementType::kFloat32 && !name.empty()) {
+      throw ConfigError(concat("the transform step ", name,
+                               " is defined on 8-bit images, but the data set holds floats; remove "
+                               "the step or store the images as uint8"));
+    }
+  }
+}
+
 Image Transform::apply(Image image, SampleRandom& random) const {
   ResizeScratch scratch;
   for (std::span<const TransformStep> rest = steps_; !rest.empty();) {
+    rest = rest.subspan(apply_in_place(rest, pixels_of(image), random));
+    if (rest.empty()) {
+      break;
+    }
     const TransformPlan plan = plan_transform(rest, image.width, image.height, random);
     image = image.element_type() == ElementType::kUInt8
                 ? applied<std::uint8_t>(plan, image, scratch)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 
+#include "data/augment.h"
 #include "data/codec.h"
 #include "temper/core/error.h"
 
@@ -80,6 +81,12 @@ class Planner {
   bool add(const HorizontalFlip& step, SampleRandom& random) {
     plan_.mirrored ^= random.uniform() < step.probability;
     return true;
+  }
+
+  // Such a step follows the plan.
+  template <WorksInPlace Step>
+  bool add(const Step&, SampleRandom&) {
+    return false;
   }
 
   void count_step() { ++plan_.steps; }

@@ -7,7 +7,6 @@ with Pillow's convert, crop and resize and with torchvision's transforms on PIL 
 """
 import io
 import struct
-import subprocess
 import sys
 import tempfile
 import warnings
@@ -17,6 +16,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageFile
 from torchvision import transforms
+
+sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
+from support.pixel_jobs import Program, difference
 
 GENERATOR = np.random.Generator(np.random.PCG64(20240501))
 # Odd sizes, one-pixel images, and shapes for both orders of the resize's passes.
@@ -116,57 +118,17 @@ def damaged():
     yield "deep_gray.png", raw_png(4, 4, 16, 0, np.zeros((4, 8), np.uint8)), ["unsupported"]
 
 
-class Program:
-    """Collects jobs, runs them all at once and checks the answers."""
-
-    def __init__(self, path):
-        self.path = path
-        self.jobs = []
-        self.failures = []
-        self.passed = 0
-
-    def add(self, fields, check):
-        self.jobs.append((list(map(str, fields)), check))
-
-    def run(self):
-        text = "".join("\t".join(fields) + "\n" for fields, _ in self.jobs)
-        out = io.BytesIO(subprocess.run([self.path], input=text.encode(), stdout=subprocess.PIPE, check=True).stdout)
-        for fields, check in self.jobs:
-            words = out.readline().decode().rstrip("\n").split(" ")
-            pixels, box = None, None
-            if words[0] == "ok":
-                height, width, channels, *box = map(int, words[1:])
-                pixels = np.frombuffer(out.read(height * width * channels), np.uint8).reshape(height, width, channels)
-            problem = check(pixels, box, " ".join(words[1:]))
-            if problem:
-                self.failures.append(f"{fields}: {problem}")
-            else:
-                self.passed += 1
-        assert not out.read(1), "more answers than jobs"
-
-
-def difference(pixels, expected, message):
-    if pixels is None:
-        return f"refused: {message}"
-    expected = np.asarray(expected)
-    expected = expected[..., None] if expected.ndim == 2 else expected
-    if pixels.shape != expected.shape:
-        return f"shape {pixels.shape}, expected {expected.shape}"
-    gap = np.abs(pixels.astype(int) - expected)
-    return f"{np.count_nonzero(gap)} values differ, by up to {gap.max()}" if gap.any() else None
-
-
 def equals(make):
-    return lambda pixels, box, message: difference(pixels, make(), message)
+    return lambda answer: difference(answer, make())
 
 
 def equals_crop(image, size):
-    def check(pixels, box, message):
-        if not box:
-            return f"no crop: {message}"
-        x, y, width, height = box
+    def check(answer):
+        if not answer.numbers:
+            return f"no crop: {answer.refusal}"
+        x, y, width, height = map(int, answer.numbers)
         cut = image.crop((x, y, x + width, y + height))
-        return difference(pixels, cut.resize((size, size), Image.Resampling.BILINEAR, reducing_gap=None), message)
+        return difference(answer, cut.resize((size, size), Image.Resampling.BILINEAR, reducing_gap=None))
     return check
 
 
@@ -175,9 +137,10 @@ def is_some_crop(image, size, padding):
     padded = np.asarray(transforms.Pad(padding)(image))
     padded = padded[..., None] if padded.ndim == 2 else padded
 
-    def check(pixels, box, message):
+    def check(answer):
+        pixels = answer.pixels
         if pixels is None:
-            return f"refused: {message}"
+            return f"refused: {answer.refusal}"
         rows, columns = padded.shape[0] - size, padded.shape[1] - size
         for y in range(rows + 1):
             for x in range(columns + 1):
@@ -220,8 +183,12 @@ def add_damaged_files(program, folder):
         path = folder / name
         path.write_bytes(data)
         for channels in MODES:
-            program.add(["decode", channels, path], lambda pixels, box, message, w=words: None if pixels is None and any(
-                word in message for word in w) else f"expected a refusal with one of {w}, got: {message}")
+            program.add(["decode", channels, path], is_refused(words))
+
+
+def is_refused(words):
+    return lambda answer: None if answer.refusal and any(word in answer.refusal for word in words) else (
+        f"expected a refusal with one of {words}, got: {answer.refusal}")
 
 
 def main():
@@ -231,10 +198,7 @@ def main():
         add_good_files(program, Path(folder))
         add_damaged_files(program, Path(folder))
         program.run()
-    for failure in program.failures[:50]:
-        print(failure)
-    print(f"{program.passed} equal, {len(program.failures)} failed")
-    sys.exit(1 if program.failures or not program.passed else 0)
+    sys.exit(program.report())
 
 
 if __name__ == "__main__":

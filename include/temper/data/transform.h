@@ -45,8 +45,52 @@ struct HorizontalFlip {
   double probability = 0.5;
 };
 
+struct VerticalFlip {
+  double probability = 0.5;
+};
+
+// Brightness, contrast, saturation and hue changed in random order. The first three are factors
+// uniform in [max(0, 1 - x), 1 + x], hue turns by a part of the circle uniform in [-x, x], at most
+// 0.5. What is 0 is left out.
+struct ColorJitter {
+  double brightness = 0;
+  double contrast = 0;
+  double saturation = 0;
+  double hue = 0;
+};
+
+struct RandomGrayscale {
+  double probability = 0.1;
+};
+
+// RandAugment (Cubuk et al., 2019): `operations` of fourteen operations in a row, all of strength
+// `magnitude` of `bins`. Nearest-neighbour sampling; `fill` is what comes in from outside.
+struct RandAugment {
+  int operations = 2;
+  int magnitude = 9;  // below bins
+  int bins = 31;
+  int fill = 0;  // level 0 ... 255
+};
+
+// TrivialAugment (Mueller and Hutter, 2021), wide ranges: one operation of random strength.
+struct TrivialAugmentWide {
+  int bins = 31;
+  int fill = 0;  // level 0 ... 255
+};
+
+// A random rectangle (Zhong et al., 2017) becomes black, or noise uniform over all levels.
+struct RandomErasing {
+  double probability = 0.5;
+  double scale_min = 0.02;  // area of the rectangle relative to the image's
+  double scale_max = 0.33;
+  double ratio_min = 0.3;  // height / width
+  double ratio_max = 3.3;
+  bool noise = false;
+};
+
 using TransformStep =
-    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip>;
+    std::variant<RandomResizedCrop, Resize, CenterCrop, RandomCrop, HorizontalFlip, VerticalFlip,
+                 ColorJitter, RandomGrayscale, RandAugment, TrivialAugmentWide, RandomErasing>;
 
 // A fixed list of steps. Immutable; threads may share it.
 class Transform {
@@ -54,6 +98,9 @@ class Transform {
   Transform() = default;
   // Throws ConfigError for a parameter out of range.
   explicit Transform(std::vector<TransformStep> steps);
+
+  // Throws ConfigError for a step that is defined on bytes alone when `type` is another.
+  void check_element_type(ElementType type) const;
 
   // Throws DataError when the image does not fit a step.
   [[nodiscard]] Image apply(Image image, SampleRandom& random) const;
