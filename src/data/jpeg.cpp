@@ -132,8 +132,9 @@ bool read_rows(Decoder& decoder, JDIMENSION begin, JDIMENSION end, std::uint8_t*
 
 // Whether the end marker is among the bytes that are not decoded; in coded data 0xFF is followed
 // by 0.
-bool end_follows(const Decoder& decoder) {
-  if (decoder.info.unread_marker == JPEG_EOI) {
+bool end_follows(Decoder& decoder) {
+  // Files of several scans have been read to their end.
+  if (decoder.info.unread_marker == JPEG_EOI || jpeg_input_complete(&decoder.info) != FALSE) {
     return true;
   }
   const std::string_view rest(reinterpret_cast<const char*>(decoder.source.next_input_byte),

@@ -1,6 +1,8 @@
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
+#include <array>
 #include <csetjmp>
 #include <cstring>
 
@@ -42,11 +44,41 @@ void read_bytes(png_structp png, png_bytep out, std::size_t count) {
   source.rest = source.rest.subspan(count);
 }
 
+// Whether the compressed data that is there cannot be inflated: then the file is not merely short.
+bool has_damaged_data(std::span<const std::uint8_t> file) {
+  constexpr std::size_t kSignature = 8;
+  constexpr std::size_t kAround = 12;  // length, type and checksum of a chunk
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) {
+    throw std::bad_alloc();
+  }
+  std::array<std::uint8_t, 4096> scrap{};
+  int status = Z_OK;
+  for (std::size_t at = kSignature; at + kAround <= file.size();) {
+    const std::size_t length =
+        std::min<std::size_t>(big_endian(file, at), file.size() - at - kAround);
+    if (std::memcmp(&file[at + 4], "IDAT", 4) == 0) {
+      stream.next_in = const_cast<Bytef*>(&file[at + 8]);
+      stream.avail_in = static_cast<uInt>(length);
+      while (stream.avail_in > 0 && status == Z_OK) {
+        stream.next_out = scrap.data();
+        stream.avail_out = static_cast<uInt>(scrap.size());
+        status = inflate(&stream, Z_NO_FLUSH);
+      }
+    }
+    at += length + kAround;
+  }
+  inflateEnd(&stream);
+  return status == Z_DATA_ERROR;
+}
+
 struct Layout {
   png_uint_32 width = 0;
   png_uint_32 height = 0;
   int channels = 0;
-  bool deep_gray = false;
+  bool deep_gray = false;  // two bytes a pixel
+
+  [[nodiscard]] int pixel_bytes() const { return deep_gray ? 2 : channels; }
 };
 
 // The functions with setjmp hold no object with a destructor, so that the jump skips none.
@@ -66,7 +98,9 @@ bool read_layout(png_structp png, png_infop info, Source& source, Layout& layout
   } else if (color == PNG_COLOR_TYPE_GRAY && depth < 8) {
     png_set_expand_gray_1_2_4_to_8(png);
   }
-  png_set_strip_16(png);
+  if (!layout.deep_gray) {
+    png_set_strip_16(png);
+  }
   png_set_strip_alpha(png);
   png_set_interlace_handling(png);
   png_read_update_info(png, info);
@@ -88,7 +122,7 @@ bool read_rows(png_structp png, Source& source, png_bytepp rows) {
 // Rows come from the top and may be interlaced: always the whole picture.
 class PngDecoder final : public ImageDecoder {
  public:
-  explicit PngDecoder(std::span<const std::uint8_t> data) : source_{data} {
+  explicit PngDecoder(std::span<const std::uint8_t> data) : file_(data), source_{data} {
     if (data.size() < kHeaderEnd) {
       throw DataError("truncated: the PNG file ends inside its header");
     }
@@ -110,24 +144,25 @@ class PngDecoder final : public ImageDecoder {
   int width() const override { return static_cast<int>(layout_.width); }
   int height() const override { return static_cast<int>(layout_.height); }
   std::uint64_t memory_needed(const Rectangle&, int channels) const override {
-    return pixel_count() * static_cast<std::uint64_t>(std::max(layout_.channels, channels)) +
+    return pixel_count() * static_cast<std::uint64_t>(std::max(layout_.pixel_bytes(), channels)) +
            layout_.height * sizeof(png_bytep);
   }
 
   PictureRegion decode(const Rectangle&, int channels, Buffer& buffer) override {
-    if (layout_.deep_gray) {
-      throw DataError("unsupported 16-bit gray PNG; convert the file to 8 bits");
-    }
-    const std::span out =
-        buffer.take(pixel_count() * static_cast<std::size_t>(std::max(layout_.channels, channels)));
+    const std::span out = buffer.take(
+        pixel_count() * static_cast<std::size_t>(std::max(layout_.pixel_bytes(), channels)));
     std::vector<png_bytep> rows(layout_.height);
     const std::size_t stride =
-        std::size_t{layout_.width} * static_cast<std::size_t>(layout_.channels);
+        std::size_t{layout_.width} * static_cast<std::size_t>(layout_.pixel_bytes());
     for (std::size_t y = 0; y < rows.size(); ++y) {
       rows[y] = out.data() + y * stride;
     }
     if (!read_rows(png_, source_, rows.data())) {
       throw failure();
+    }
+    // Pillow clips these samples and keeps the high byte of all others.
+    for (std::size_t i = 0; layout_.deep_gray && i < pixel_count(); ++i) {
+      out[i] = out[2 * i] != 0 ? std::uint8_t{255} : out[2 * i + 1];
     }
     convert_channels(out.data(), pixel_count(), layout_.channels, channels);
     return {{height(), width(), channels, ElementType::kUInt8,
@@ -143,10 +178,14 @@ class PngDecoder final : public ImageDecoder {
 
   [[nodiscard]] DataError failure() const {
     const std::string_view message = source_.message;
-    return DataError(message.starts_with("truncated") ? std::string(message)
-                                                      : concat("corrupt PNG: ", message));
+    if (!message.starts_with("truncated")) {
+      return DataError(concat("corrupt PNG: ", message));
+    }
+    return DataError(has_damaged_data(file_) ? "corrupt PNG: the compressed data is damaged"
+                                             : std::string(message));
   }
 
+  std::span<const std::uint8_t> file_;
   Source source_;
   Layout layout_;
   png_structp png_ = nullptr;
