@@ -139,6 +139,7 @@ void Loader::Workers::check_options() const {
     throw ConfigError(concat("data.channels is ", options_.channels, ", but the data set gives ",
                              dataset_.channels()));
   }
+  transform_.check_element_type(dataset_.element_type());
 }
 
 void Loader::Workers::start(std::uint32_t epoch, std::vector<std::vector<std::uint32_t>> batches) {

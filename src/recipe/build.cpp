@@ -56,6 +56,34 @@ AttackTarget attack_target(const std::string& name) {
   return targets.at(name);
 }
 
+TransformStep build_color_step(const TransformStepConfig& step) {
+  const int fill = static_cast<int>(step.fill);
+  const int bins = static_cast<int>(step.bins);
+  if (step.name == "vertical_flip") {
+    return VerticalFlip{step.probability};
+  }
+  if (step.name == "color_jitter") {
+    return ColorJitter{step.brightness, step.contrast, step.saturation, step.hue};
+  }
+  if (step.name == "random_grayscale") {
+    return RandomGrayscale{step.gray_probability};
+  }
+  if (step.name == "rand_augment") {
+    return RandAugment{static_cast<int>(step.operations), static_cast<int>(step.magnitude), bins,
+                       fill};
+  }
+  if (step.name == "trivial_augment_wide") {
+    return TrivialAugmentWide{bins, fill};
+  }
+  require(step.name == "random_erasing", "no transform ", step.name);
+  return RandomErasing{.probability = step.probability,
+                       .scale_min = step.erased_scale[0],
+                       .scale_max = step.erased_scale[1],
+                       .ratio_min = step.erased_ratio[0],
+                       .ratio_max = step.erased_ratio[1],
+                       .noise = step.value == "noise"};
+}
+
 TransformStep build_step(const TransformStepConfig& step, int image_size) {
   const int size = step.size == 0 ? image_size : static_cast<int>(step.size);
   if (step.name == "random_resized_crop") {
@@ -74,8 +102,10 @@ TransformStep build_step(const TransformStepConfig& step, int image_size) {
   if (step.name == "random_crop") {
     return RandomCrop{.size = size, .padding = static_cast<int>(step.padding)};
   }
-  require(step.name == "horizontal_flip", "no transform ", step.name);
-  return HorizontalFlip{step.probability};
+  if (step.name == "horizontal_flip") {
+    return HorizontalFlip{step.probability};
+  }
+  return build_color_step(step);
 }
 
 }  // namespace

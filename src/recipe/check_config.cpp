@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "recipe/describe.h"
 #include "recipe/value_text.h"
 #include "temper/core/text.h"
 
@@ -279,7 +280,7 @@ void resolve_attack(AttackConfig& attack, const std::string& path, double epsilo
 
 void resolve_transform(TransformConfig& transform, std::int64_t image_size) {
   for (TransformStepConfig& step : transform.steps) {
-    if (step.size == 0 && step.name != "horizontal_flip") {
+    if (step.size == 0 && has_size(step.name)) {
       step.size = image_size;
     }
   }

@@ -27,7 +27,15 @@ struct Field {
 
 inline const std::vector<std::string> kTransformPresets{"imagenet", "cifar", "mnist", "none"};
 inline const std::vector<std::string> kTransformSteps{
-    "random_resized_crop", "resize", "center_crop", "random_crop", "horizontal_flip"};
+    "random_resized_crop",  "resize",           "center_crop",
+    "random_crop",          "horizontal_flip",  "vertical_flip",
+    "color_jitter",         "random_grayscale", "rand_augment",
+    "trivial_augment_wide", "random_erasing"};
+// Those that give images of a size of their own.
+inline bool has_size(std::string_view step) {
+  return step == "random_resized_crop" || step == "resize" || step == "center_crop" ||
+         step == "random_crop";
+}
 inline const std::vector<std::string> kNormalizations{"imagenet", "cifar10", "cifar100", "mnist",
                                                       "none"};
 inline const std::vector<std::string> kStatisticsModes{"update", "batch", "running"};
@@ -43,19 +51,58 @@ void describe(Visitor& visit, RunConfig& run) {
         {.help = "Only deterministic kernels on GPUs. On CPUs every run is deterministic."});
 }
 
+// The steps that change colours or erase, with torchvision's parameters and defaults.
+template <typename Visitor>
+void describe_colors(Visitor& visit, TransformStepConfig& step) {
+  if (step.name == "color_jitter") {
+    const Field factor{
+        .help = "A factor between 1 - x and 1 + x, at least 0.", .min = 0, .max = 1e3};
+    visit("brightness", step.brightness, factor);
+    visit("contrast", step.contrast, factor);
+    visit("saturation", step.saturation, factor);
+    visit("hue", step.hue,
+          {.help = "A turn between -x and x of the colour circle.", .min = 0, .max = 0.5});
+  }
+  if (step.name == "rand_augment") {
+    visit("operations", step.operations, {.help = "Operations in a row.", .min = 0, .max = 1e3});
+    visit("magnitude", step.magnitude,
+          {.help = "Their strength, below `bins`.", .min = 0, .max = 999});
+  }
+  if (step.name == "rand_augment" || step.name == "trivial_augment_wide") {
+    visit("bins", step.bins, {.help = "Number of strengths.", .min = 2, .max = 1e3});
+    visit("fill", step.fill,
+          {.help = "Level of pixels from outside of the image.", .min = 0, .max = 255});
+  }
+  if (step.name == "random_erasing") {
+    visit("probability", step.probability, {.help = "How often to erase.", .min = 0, .max = 1});
+    visit("scale", step.erased_scale,
+          {.help = "Least and largest part of the area.", .min = 0, .max = 1});
+    visit("ratio", step.erased_ratio,
+          {.help = "Least and largest height / width.", .min = 0, .positive = true});
+    visit("value", step.value,
+          {.help = "What is left: black, or noise uniform over all levels.",
+           .choices = {"black", "noise"}});
+  }
+}
+
 template <typename Visitor>
 void describe(Visitor& visit, TransformStepConfig& step) {
   visit("name", step.name, {.help = "Which step.", .choices = kTransformSteps});
-  if (step.name != "horizontal_flip") {
+  if (has_size(step.name)) {
     visit("size", step.size,
           {.help = "Pixels.", .min = 1, .max = 1e5, .default_text = "data.image_size"});
   }
   if (step.name == "random_crop") {
     visit("padding", step.padding, {.help = "Black pixels on each side.", .min = 0, .max = 1e5});
   }
-  if (step.name == "horizontal_flip") {
+  if (step.name == "horizontal_flip" || step.name == "vertical_flip") {
     visit("probability", step.probability, {.help = "How often to mirror.", .min = 0, .max = 1});
   }
+  if (step.name == "random_grayscale") {
+    visit("probability", step.gray_probability,
+          {.help = "How often the image becomes gray.", .min = 0, .max = 1});
+  }
+  describe_colors(visit, step);
   if (step.name == "random_resized_crop") {
     visit("scale", step.scale,
           {.help = "Least and largest part of the area.", .min = 0, .max = 1, .positive = true});

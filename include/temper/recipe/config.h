@@ -28,12 +28,19 @@ struct RunConfig {
 
 // One step of an image transform; only the fields of the named step have a meaning.
 struct TransformStepConfig {
-  std::string name;       // random_resized_crop, resize, center_crop, random_crop, horizontal_flip
+  std::string name;       // one of kTransformSteps, src/recipe/describe.h
   std::int64_t size = 0;  // pixels; 0 in a file: data.image_size
   std::int64_t padding = 0;
   double probability = 0.5;
   std::array<double, 2> scale{0.08, 1};               // least and largest part of the area
   std::array<double, 2> ratio{3.0 / 4.0, 4.0 / 3.0};  // least and largest width / height
+  double gray_probability = 0.1;
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;  // color_jitter
+  std::int64_t operations = 2, magnitude = 9, bins = 31;         // rand_augment
+  std::int64_t fill = 0;                                         // level, 0 to 255
+  std::array<double, 2> erased_scale{0.02, 0.33};                // as scale, of random_erasing
+  std::array<double, 2> erased_ratio{0.3, 3.3};                  // height / width
+  std::string value = "black";                                   // black, noise
   friend bool operator==(const TransformStepConfig&, const TransformStepConfig&) = default;
 };
 
