@@ -94,6 +94,10 @@ concept WorksInPlace = requires(const Step& step, const Pixels& pixels, SampleRa
   apply_in_place(step, pixels, random);
 };
 
+[[nodiscard]] inline bool works_in_place(const TransformStep& step) {
+  return std::visit([]<typename Step>(const Step&) { return WorksInPlace<Step>; }, step);
+}
+
 // The pixels of an image in memory; floats as above.
 [[nodiscard]] Pixels pixels_of(Image& image);
 

@@ -20,6 +20,8 @@ std::string Dataset::local_name(std::size_t index) const { return std::to_string
 
 std::optional<std::uint64_t> Dataset::offset(std::size_t) const { return std::nullopt; }
 
+std::uint64_t Dataset::stored_size(std::size_t) const { return 0; }
+
 Image Dataset::load(std::size_t index) const {
   Buffer buffer;
   const StoredSample sample = read(index, buffer);

@@ -44,6 +44,10 @@ class FolderDataset final : public Dataset {
   StoredSample read(std::size_t index, Buffer& buffer) const override {
     return EncodedImage{read_regular_file(path(index), buffer)};
   }
+  std::uint64_t stored_size(std::size_t index) const override {
+    const std::uint64_t size = index_.sizes[index];
+    return size == FolderIndex::kUnknownSize ? 0 : size;
+  }
   SampleInfo describe(std::size_t index) const override {
     Buffer buffer;
     const auto file = read_regular_file(path(index), buffer);

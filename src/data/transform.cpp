@@ -42,16 +42,6 @@ void check(const HorizontalFlip& step) {
   }
 }
 
-// The steps of one plan on a picture in memory.
-template <typename T>
-Image applied(const TransformPlan& plan, const Image& image, ResizeScratch& scratch) {
-  Image out{plan.height, plan.width, image.channels, {}};
-  std::vector<T> pixels(out.element_count());
-  execute(plan, {view_of(image), 0, 0}, scratch, pixels.data());
-  out.pixels = std::move(pixels);
-  return out;
-}
-
 }  // namespace
 
 Transform::Transform(std::vector<TransformStep> steps) : steps_(std::move(steps)) {
@@ -73,19 +63,7 @@ void Transform::check_element_type(ElementType type) const {
 }
 
 Image Transform::apply(Image image, SampleRandom& random) const {
-  ResizeScratch scratch;
-  for (std::span<const TransformStep> rest = steps_; !rest.empty();) {
-    rest = rest.subspan(apply_in_place(rest, pixels_of(image), random));
-    if (rest.empty()) {
-      break;
-    }
-    const TransformPlan plan = plan_transform(rest, image.width, image.height, random);
-    image = image.element_type() == ElementType::kUInt8
-                ? applied<std::uint8_t>(plan, image, scratch)
-                : applied<float>(plan, image, scratch);
-    rest = rest.subspan(plan.steps);
-  }
-  return image;
+  return apply_steps(steps_, std::move(image), random);
 }
 
 std::vector<std::string> transform_presets() { return {"imagenet", "cifar", "mnist", "none"}; }

@@ -132,6 +132,16 @@ class Planner {
   bool resized_ = false;
 };
 
+// The steps of one plan on a picture in memory.
+template <typename T>
+Image applied(const TransformPlan& plan, const Image& image, ResizeScratch& scratch) {
+  Image out{plan.height, plan.width, image.channels, {}};
+  std::vector<T> pixels(out.element_count());
+  execute(plan, {view_of(image), 0, 0}, scratch, pixels.data());
+  out.pixels = std::move(pixels);
+  return out;
+}
+
 }  // namespace
 
 Rectangle choose_crop(const RandomResizedCrop& step, int width, int height, SampleRandom& random) {
@@ -198,6 +208,22 @@ void execute(const TransformPlan& plan, const PictureRegion& source, ResizeScrat
       source, plan.resampling, plan.mirrored, scratch,
       out + static_cast<std::size_t>(plan.top) * stride + static_cast<std::size_t>(left) * channels,
       stride);
+}
+
+Image apply_steps(std::span<const TransformStep> steps, Image image, SampleRandom& random) {
+  ResizeScratch scratch;
+  while (!steps.empty()) {
+    steps = steps.subspan(apply_in_place(steps, pixels_of(image), random));
+    if (steps.empty()) {
+      break;
+    }
+    const TransformPlan plan = plan_transform(steps, image.width, image.height, random);
+    image = image.element_type() == ElementType::kUInt8
+                ? applied<std::uint8_t>(plan, image, scratch)
+                : applied<float>(plan, image, scratch);
+    steps = steps.subspan(plan.steps);
+  }
+  return image;
 }
 
 template void execute(const TransformPlan&, const PictureRegion&, ResizeScratch&, std::uint8_t*);

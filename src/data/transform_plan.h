@@ -40,6 +40,10 @@ template <typename T>
 void execute(const TransformPlan& plan, const PictureRegion& source, ResizeScratch& scratch,
              T* out);
 
+// All steps on an image in memory.
+[[nodiscard]] Image apply_steps(std::span<const TransformStep> steps, Image image,
+                                SampleRandom& random);
+
 // RandomResizedCrop.get_params.
 [[nodiscard]] Rectangle choose_crop(const RandomResizedCrop& step, int width, int height,
                                     SampleRandom& random);

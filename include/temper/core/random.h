@@ -21,6 +21,7 @@ enum class Purpose : std::uint8_t {
   kDropout = 5,
   kMixing = 6,
   kEvaluation = 7,
+  kReplacement = 8,  // of a bad sample
 };
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;

@@ -69,6 +69,9 @@ class Dataset {
   // when it is damaged or cannot be read.
   [[nodiscard]] virtual StoredSample read(std::size_t index, Buffer& buffer) const = 0;
 
+  // Bytes of the buffer that read() takes; 0 when that is not known before.
+  [[nodiscard]] virtual std::uint64_t stored_size(std::size_t index) const;
+
   // Reads and decodes one sample, with channels() channels. Throws as read() does, also for pixels
   // that cannot be decoded.
   [[nodiscard]] Image load(std::size_t index) const;
