@@ -23,7 +23,8 @@ fail() {
 }
 
 build_packages=(g++ cmake ninja-build ccache pkg-config libpng-dev libjpeg62-turbo-dev zlib1g-dev libdeflate-dev
-  libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev python3 python3-venv)
+  libopencv-imgcodecs-dev libyaml-cpp-dev libspdlog-dev libcli11-dev nlohmann-json3-dev libgtest-dev libgmock-dev
+  python3 python3-venv)
 # The wallpapers are the photos of scripts/make_photo_set.py. Slurm, Open MPI and ip are launchers and hosts of tests.
 test_packages=(clang-16 clang-tidy-16 clang-format-16 libclang-rt-16-dev shellcheck
   slurmctld slurmd slurm-client munge openmpi-bin iproute2

@@ -56,10 +56,10 @@ stage_cuda() {
 
 stage_sanitizers() {
   cmake --preset asan-ubsan
-  build asan-ubsan --target temper_tests_unit interop_pixels
+  build asan-ubsan --target temper_tests_unit interop_pixels datatool
   run_ctest asan-ubsan -L unit
   # Every decoder on every odd file.
-  run_ctest asan-ubsan -R '^interop\.(image_zoo|npz_cases|pixels|augment)$'
+  run_ctest asan-ubsan -R '^interop\.(image_zoo|npz_cases|pixels|augment|other_formats)$'
 }
 
 # Modules with threads of their own and no LibTorch, whose threads the sanitizer cannot see into.

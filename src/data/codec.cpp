@@ -1,27 +1,33 @@
 #include "data/codec.h"
 
-#include <array>
 #include <string_view>
 
 #include "data/convert.h"
+#include "data/other_formats.h"
 #include "temper/core/error.h"
 
 namespace temper {
 namespace {
 
-struct Signature {
-  std::string_view bytes;
-  std::string_view name;
-};
+enum class FileType { kPng, kJpeg, kOther };
 
-constexpr std::array kUnsupported = {
-    Signature{"GIF8", "GIF"},   Signature{"BM", "BMP"},
-    Signature{"RIFF", "WebP"},  Signature{"II*", "TIFF"},
-    Signature{"MM\0*", "TIFF"}, Signature{"P1", "PBM"},
-    Signature{"P2", "PGM"},     Signature{"P3", "PPM"},
-    Signature{"P4", "PBM"},     Signature{"P5", "PGM"},
-    Signature{"P6", "PPM"},     Signature{"\xff\x4f\xff\x51", "JPEG 2000"},
-};
+// By content.
+FileType file_type(std::span<const std::uint8_t> data) {
+  const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
+  if (text.empty()) {
+    throw DataError("empty file");
+  }
+  if (text.starts_with("\x89PNG\r\n\x1a\n")) {
+    return FileType::kPng;
+  }
+  if (text.starts_with("\xff\xd8")) {
+    return FileType::kJpeg;
+  }
+  if (!other_format(data)) {
+    throw DataError("not an image: neither PNG nor JPEG, nor another known format");
+  }
+  return FileType::kOther;
+}
 
 }  // namespace
 
@@ -35,28 +41,15 @@ void check_image_size(std::uint64_t width, std::uint64_t height) {
   }
 }
 
-FileType file_type(std::span<const std::uint8_t> data) {
-  const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
-  if (text.empty()) {
-    throw DataError("empty file");
-  }
-  if (text.starts_with("\x89PNG\r\n\x1a\n")) {
-    return FileType::kPng;
-  }
-  if (text.starts_with("\xff\xd8")) {
-    return FileType::kJpeg;
-  }
-  for (const Signature& signature : kUnsupported) {
-    if (text.starts_with(signature.bytes)) {
-      throw DataError(
-          concat("unsupported format ", signature.name, "; convert the file to PNG or JPEG"));
-    }
-  }
-  throw DataError("not an image: neither PNG nor JPEG");
-}
-
 std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data) {
-  return file_type(data) == FileType::kPng ? open_png(data) : open_jpeg(data);
+  switch (file_type(data)) {
+    case FileType::kPng:
+      return open_png(data);
+    case FileType::kJpeg:
+      return open_jpeg(data);
+    default:
+      return open_other(data);
+  }
 }
 
 Image decode_image(std::span<const std::uint8_t> data, int channels) {
@@ -67,10 +60,14 @@ Image decode_image(std::span<const std::uint8_t> data, int channels) {
 }
 
 std::string describe_encoding(std::span<const std::uint8_t> data) {
-  if (file_type(data) == FileType::kPng) {
-    return "png";
+  switch (file_type(data)) {
+    case FileType::kPng:
+      return "png";
+    case FileType::kJpeg:
+      return is_progressive_jpeg(data) ? "jpeg progressive" : "jpeg";
+    default:
+      return std::string(read_other_header(data).format);
   }
-  return is_progressive_jpeg(data) ? "jpeg progressive" : "jpeg";
 }
 
 }  // namespace temper

@@ -19,11 +19,6 @@ inline constexpr std::uint64_t kMaxImagePixels = 178'956'970;
 // Throws DataError for more than kMaxImagePixels.
 void check_image_size(std::uint64_t width, std::uint64_t height);
 
-enum class FileType { kPng, kJpeg };
-
-// By content. Throws DataError for an empty file, another format, and for what is no image.
-[[nodiscard]] FileType file_type(std::span<const std::uint8_t> data);
-
 // An image file in memory whose header has been read. Used by one thread.
 class ImageDecoder {
  public:
@@ -47,7 +42,8 @@ class ImageDecoder {
                                              Buffer& buffer) = 0;
 };
 
-// Throws DataError for what is no image or too large. `data` must outlive the decoder.
+// The format is told by content. Throws DataError for an empty file, what is no image, too large or
+// of an unsupported format. `data` must outlive the decoder.
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data);
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_jpeg(std::span<const std::uint8_t> data);
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_png(std::span<const std::uint8_t> data);
@@ -55,7 +51,7 @@ class ImageDecoder {
 // The whole picture. `channels`: 1 or 3.
 [[nodiscard]] Image decode_image(std::span<const std::uint8_t> data, int channels);
 
-// "png", "jpeg", "jpeg progressive", by the header.
+// "png", "jpeg", "jpeg progressive", "bmp", "webp", "tiff", "pnm", by the header.
 [[nodiscard]] std::string describe_encoding(std::span<const std::uint8_t> data);
 [[nodiscard]] bool is_progressive_jpeg(std::span<const std::uint8_t> data);
 
