@@ -39,7 +39,11 @@ void add_commands(CLI::App& app, temper::ToolOptions& options) {
   add_command(app, "unpack", "write one PNG file per sample in class folders", options)
       ->add_option("output", options.output, "new folder")
       ->required();
-  for (const char* later : {"convert", "index"}) {
+  CLI::App* index = app.add_subcommand("index", "keep the list of a folder's files");
+  index->add_option("path", options.dataset.path, "e.g. photos/train")->required();
+  index->add_option("--output", options.output, "where to keep it; default: in the folder");
+  index->add_flag("--json", options.json, "print one JSON object");
+  for (const char* later : {"convert"}) {
     app.add_subcommand(later, "comes in a later version")->allow_extras()->callback([later] {
       throw temper::ConfigError(temper::concat("datatool ", later, " comes in a later version"));
     });

@@ -1,5 +1,6 @@
 #include "data/codec.h"
 #include "data/fingerprint.h"
+#include "data/folder_cache.h"
 #include "data/folder_scan.h"
 #include "data/formats.h"
 #include "data/input_file.h"
@@ -67,20 +68,36 @@ class FolderDataset final : public Dataset {
   std::uint64_t fingerprint_;
 };
 
+// "FOLDER" or "FOLDER#index=FILE".
+SelectedPath split_index(const std::string& text) {
+  constexpr std::string_view kIndex = "index=";
+  SelectedPath path = split_selector(text);
+  if (path.selector.empty()) {
+    return path;
+  }
+  if (!path.selector.starts_with(kIndex) || path.selector.size() == kIndex.size()) {
+    throw ConfigError(concat(text, ": a folder may be followed by #index=FILE alone"));
+  }
+  path.selector.erase(0, kIndex.size());
+  return path;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_folder(const DatasetOptions& options) {
-  FolderIndex index = scan_folder(options.path);
+  const auto [root, cache] = split_index(options.path);
+  std::optional<FolderIndex> kept = load_folder_cache(root, cache);
+  FolderIndex index = kept ? std::move(*kept) : scan_folder(root);
+  index.folders = {};
   if (options.classes > 0 && index.classes.size() != static_cast<std::size_t>(options.classes)) {
-    throw ConfigError(concat(options.path, " holds ", index.classes.size(),
+    throw ConfigError(concat(root, " holds ", index.classes.size(),
                              " class folders, but data.classes is ", options.classes));
   }
   if (index.skipped > 0) {
-    log_warning(options.path, ": passed over ", index.skipped,
+    log_warning(root, ": passed over ", index.skipped,
                 " files and folders whose names start with a dot");
   }
-  return std::make_unique<FolderDataset>(options.path, std::move(index),
-                                         options.channels == 1 ? 1 : 3);
+  return std::make_unique<FolderDataset>(root, std::move(index), options.channels == 1 ? 1 : 3);
 }
 
 }  // namespace temper

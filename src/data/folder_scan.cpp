@@ -37,10 +37,16 @@ struct Entry {
   std::string name;
   bool is_folder = false;
   std::uint64_t size = FolderIndex::kUnknownSize;
+  std::int64_t modified = 0;
 };
+
+std::int64_t modified_of(const struct stat& status) {
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
 
 struct Listing {
   Identity identity{};
+  std::int64_t modified = 0;
   std::vector<Entry> entries;  // sorted by bytes, without names that start with a dot
   std::uint64_t skipped = 0;
 };
@@ -58,16 +64,19 @@ Listing list_folder(const std::filesystem::path& path) {
     throw_errno(concat("cannot read ", path.string()));
   }
   listing.identity = {status.st_dev, status.st_ino};
+  listing.modified = modified_of(status);
   errno = 0;
   while (const dirent* item = ::readdir(folder.get())) {
     Entry entry{item->d_name};
     if (entry.name.starts_with('.')) {
-      listing.skipped += entry.name != "." && entry.name != ".." ? 1 : 0;
+      const bool counts = entry.name != "." && entry.name != ".." && entry.name != kFolderCacheName;
+      listing.skipped += counts ? 1 : 0;
     } else {
       // Links are followed; one that leads nowhere stays listed and fails when it is read.
       if (::fstatat(fd, item->d_name, &status, 0) == 0) {
         entry.is_folder = S_ISDIR(status.st_mode);
         entry.size = static_cast<std::uint64_t>(status.st_size);
+        entry.modified = modified_of(status);
       }
       listing.entries.push_back(std::move(entry));
     }
@@ -83,6 +92,7 @@ Listing list_folder(const std::filesystem::path& path) {
 
 struct FoundFolder {
   std::string path;  // relative to the root
+  std::int64_t modified = 0;
   std::vector<Entry> files;
 };
 
@@ -109,7 +119,7 @@ class ClassScan {
     }
     skipped_ += listing.skipped;
     ancestors_.push_back(listing.identity);
-    FoundFolder found{relative, {}};
+    FoundFolder found{relative, listing.modified, {}};
     for (Entry& entry : listing.entries) {
       if (entry.is_folder) {
         visit(concat(relative, "/", entry.name));
@@ -128,6 +138,7 @@ class ClassScan {
 };
 
 void append(FolderIndex& index, const FoundFolder& folder, std::int64_t label) {
+  index.folders.push_back({folder.path, folder.modified});
   for (const Entry& file : folder.files) {
     index.paths += folder.path;
     index.paths += '/';
@@ -139,6 +150,24 @@ void append(FolderIndex& index, const FoundFolder& folder, std::int64_t label) {
 }
 
 }  // namespace
+
+std::vector<FolderStamp> class_folders(const std::filesystem::path& root) {
+  std::vector<FolderStamp> folders;
+  for (Entry& entry : list_folder(root).entries) {
+    if (entry.is_folder) {
+      folders.push_back({std::move(entry.name), entry.modified});
+    }
+  }
+  return folders;
+}
+
+std::optional<std::int64_t> modification_time(const std::filesystem::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) {
+    return std::nullopt;
+  }
+  return modified_of(status);
+}
 
 FolderIndex scan_folder(const std::filesystem::path& root) {
   const Listing top = list_folder(root);

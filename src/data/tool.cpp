@@ -1,8 +1,10 @@
 #include "temper/data/tool.h"
 
+#include <filesystem>
 #include <memory>
 #include <ostream>
 
+#include "data/folder_cache.h"
 #include "temper/core/error.h"
 #include "temper/data/inspect.h"
 #include "temper/data/pack.h"
@@ -46,9 +48,31 @@ int unpack(const Dataset& dataset, const ToolOptions& options, std::ostream& out
   return 0;
 }
 
+int index(const ToolOptions& options, std::ostream& out) {
+  const std::filesystem::path root = options.dataset.path;
+  const std::filesystem::path file =
+      options.output.empty() ? root / kFolderCacheName : std::filesystem::path(options.output);
+  const FolderIndex index = write_folder_cache(root, file);
+  if (options.json) {
+    out << concat("{\"samples\": ", index.labels.size(), ", \"folders\": ", index.folders.size(),
+                  "}\n");
+    return 0;
+  }
+  out << concat(index.labels.size(), " samples in ", index.folders.size(), " folders, kept in ",
+                file.string(), "\n");
+  if (!options.output.empty()) {
+    out << concat("use it as data.train: \"", options.dataset.path, "#index=", options.output,
+                  "\"\n");
+  }
+  return 0;
+}
+
 }  // namespace
 
 int run_datatool(const ToolOptions& options, std::ostream& out) {
+  if (options.command == "index") {
+    return index(options, out);
+  }
   const std::unique_ptr<Dataset> dataset = open(options);
   if (options.command == "verify") {
     return print(verify_dataset(*dataset, options.threads), options, out);

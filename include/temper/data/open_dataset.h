@@ -2,7 +2,9 @@
 // Opens a data set by the name of its format.
 //
 //   folder    one folder a class, as torchvision's ImageFolder: PNG and JPEG files, recognised by
-//             content, sorted by bytes; EXIF orientation is ignored, alpha is dropped
+//             content, sorted by bytes; EXIF orientation is ignored, alpha is dropped. The list of
+//             files that `datatool index` keeps in the folder is used as long as it fits;
+//             `folder#index=FILE` names one that lies elsewhere
 //   npz       a NumPy archive with the arrays images and labels. `file.npz#train` selects
 //             train_images and train_labels, or x_train and y_train; `file.npz#x,y` names both.
 //             Images uint8, or float32 and float64 in [0, 1], of shape NHWC, NCHW or NHW (gray);

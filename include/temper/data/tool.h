@@ -9,7 +9,7 @@
 namespace temper {
 
 struct ToolOptions {
-  std::string command{};  // verify, stats, pack, unpack
+  std::string command{};  // verify, stats, pack, unpack, index
   DatasetOptions dataset{
       .format = "auto", .path = {}, .channels = 0};  // format "auto": guessed from the path
   std::string output{};                              // of the commands that write
