@@ -1,8 +1,7 @@
-#include <zlib.h>
-
 #include <algorithm>
 #include <filesystem>
 
+#include "data/checksum.h"
 #include "data/fingerprint.h"
 #include "data/formats.h"
 #include "data/input_file.h"
@@ -26,6 +25,7 @@ class CifarDataset final : public Dataset {
   CifarDataset(const CifarLayout& layout, std::vector<std::string> paths,
                std::vector<std::string> class_names, int channels)
       : format_(layout.format),
+        row_size_(static_cast<std::size_t>(layout.label_bytes) + kPixels),
         class_names_(std::move(class_names)),
         channels_(channels == 1 ? 1 : 3) {
     Fingerprint fingerprint;
@@ -43,11 +43,19 @@ class CifarDataset final : public Dataset {
   std::uint64_t fingerprint() const override { return fingerprint_; }
 
   std::string sample_name(std::size_t index) const override {
-    const auto after = std::upper_bound(
-        files_.begin(), files_.end(), index,
-        [](std::size_t value, const CifarFile& file) { return value < file.first; });
-    const CifarFile& file = *std::prev(after);
+    const CifarFile& file = file_of(index);
     return concat(file.path, "[", index - file.first, "]");
+  }
+
+  std::uint64_t held_bytes() const override { return pixels_.size(); }
+
+  std::string local_name(std::size_t index) const override {
+    return std::filesystem::path(sample_name(index)).filename().string();
+  }
+
+  std::optional<std::uint64_t> offset(std::size_t index) const override {
+    const CifarFile& file = file_of(index);
+    return (index - file.first) * row_size_;
   }
 
   StoredSample read(std::size_t index, Buffer& buffer) const override {
@@ -65,15 +73,22 @@ class CifarDataset final : public Dataset {
   SampleInfo describe(std::size_t) const override { return {format_}; }
 
  private:
+  [[nodiscard]] const CifarFile& file_of(std::size_t index) const {
+    const auto after = std::upper_bound(
+        files_.begin(), files_.end(), index,
+        [](std::size_t value, const CifarFile& file) { return value < file.first; });
+    return *std::prev(after);
+  }
+
   void read(const CifarLayout& layout, const std::string& path, Fingerprint& fingerprint) {
     const std::vector<std::uint8_t> data = read_regular_file(path);
-    const std::size_t row = static_cast<std::size_t>(layout.label_bytes) + kPixels;
+    const std::size_t row = row_size_;
     if (data.empty() || data.size() % row != 0) {
       throw ConfigError(concat(path, ": ", data.size(), " bytes are no whole number of ",
                                layout.format, " rows of ", row, " bytes; fetch the file again"));
     }
     files_.push_back({path, labels_.size()});
-    fingerprint.add(crc32_z(0, data.data(), data.size()));
+    fingerprint.add(std::uint64_t{crc32_of(data)});
     const std::size_t before = labels_.size();
     for (std::size_t at = 0; at < data.size(); at += row) {
       const auto pixels = data.begin() + static_cast<std::ptrdiff_t>(at + row - kPixels);
@@ -84,6 +99,7 @@ class CifarDataset final : public Dataset {
   }
 
   std::string format_;
+  std::size_t row_size_;
   std::vector<std::string> class_names_;
   int channels_;
   std::vector<CifarFile> files_;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "data/data_file.h"
 #include "temper/data/dataset.h"
 #include "temper/data/open_dataset.h"
 
@@ -27,7 +28,14 @@ struct SelectedPath {
 [[nodiscard]] std::vector<std::string> numbered_classes(std::int64_t count);
 
 [[nodiscard]] std::unique_ptr<Dataset> open_folder(const DatasetOptions& options);
-[[nodiscard]] std::unique_ptr<Dataset> open_npz(const DatasetOptions& options);
+struct NpzAccess {
+  Mapping mapping = Mapping::kIfLocal;
+  // Larger arrays in the archive are not read as a whole at every start: floats are then checked
+  // when a sample is read, the checksum by check_storage().
+  std::uint64_t check_limit = std::uint64_t{4} << 30;
+};
+[[nodiscard]] std::unique_ptr<Dataset> open_npz(const DatasetOptions& options,
+                                                const NpzAccess& access = {});
 
 [[nodiscard]] std::unique_ptr<Dataset> open_pack(const DatasetOptions& options);
 [[nodiscard]] bool looks_like_pack(const std::filesystem::path& path);

@@ -54,6 +54,8 @@ class MnistDataset final : public Dataset {
     return concat(name_, "[", index, "]");
   }
 
+  std::uint64_t held_bytes() const override { return images_.data.size(); }
+
   StoredSample read(std::size_t index, Buffer&) const override {
     require(index < labels_.size(), "sample ", index, " of ", labels_.size());
     const std::size_t size = std::size_t{images_.shape[1]} * images_.shape[2];

@@ -17,7 +17,7 @@ class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& name) : text_(text), name_(name) {}
 
-  void parse(NpyArray& array) {
+  void parse(NpyHeader& array) {
     expect('{');
     bool descr = false;
     bool order = false;
@@ -133,7 +133,7 @@ std::size_t item_size_of(std::string_view dtype) {
   return whole && (size == 1 || size == 2 || size == 4 || size == 8) ? size : 0;
 }
 
-std::optional<std::uint64_t> byte_count(const NpyArray& array) {
+std::optional<std::uint64_t> byte_count(const NpyHeader& array) {
   std::uint64_t bytes = array.item_size;
   for (const std::uint64_t length : array.shape) {
     if (__builtin_mul_overflow(bytes, length, &bytes)) {
@@ -144,7 +144,7 @@ std::optional<std::uint64_t> byte_count(const NpyArray& array) {
 }
 
 // Where the header's text begins and ends.
-std::pair<std::size_t, std::size_t> header_range(const std::vector<std::uint8_t>& file,
+std::pair<std::size_t, std::size_t> header_range(std::span<const std::uint8_t> file,
                                                  const std::string& name) {
   const std::string_view text(reinterpret_cast<const char*>(file.data()), file.size());
   const bool long_length = text.size() > 6 && (text[6] == 2 || text[6] == 3);
@@ -164,11 +164,11 @@ std::pair<std::size_t, std::size_t> header_range(const std::vector<std::uint8_t>
 
 }  // namespace
 
-std::uint64_t NpyArray::element_count() const {
+std::uint64_t NpyHeader::element_count() const {
   return std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
 }
 
-std::string shape_text(const NpyArray& array) {
+std::string shape_text(const NpyHeader& array) {
   std::vector<std::string> lengths;
   for (const std::uint64_t length : array.shape) {
     lengths.push_back(std::to_string(length));
@@ -176,9 +176,10 @@ std::string shape_text(const NpyArray& array) {
   return concat("(", join(lengths, ", "), lengths.size() == 1 ? ",)" : ")");
 }
 
-NpyArray parse_npy(std::vector<std::uint8_t> file, const std::string& name) {
+NpyHeader parse_npy_header(std::span<const std::uint8_t> file, std::uint64_t file_size,
+                           const std::string& name) {
   const auto [begin, end] = header_range(file, name);
-  NpyArray array;
+  NpyHeader array;
   HeaderParser(std::string_view(reinterpret_cast<const char*>(file.data()) + begin, end - begin),
                name)
       .parse(array);
@@ -192,13 +193,17 @@ NpyArray parse_npy(std::vector<std::uint8_t> file, const std::string& name) {
     throw DataError(concat(name, ": dtype ", array.dtype, " is not supported"));
   }
   const std::optional<std::uint64_t> bytes = byte_count(array);
-  if (!bytes || *bytes != file.size() - end) {
+  if (!bytes || *bytes != file_size - end) {
     throw DataError(concat(name, ": shape ", shape_text(array), " does not fit the ",
-                           file.size() - end, " bytes of data"));
+                           file_size - end, " bytes of data"));
   }
   array.data_begin = end;
-  array.file = std::move(file);
   return array;
+}
+
+NpyArray parse_npy(std::vector<std::uint8_t> file, const std::string& name) {
+  NpyHeader header = parse_npy_header(file, file.size(), name);
+  return {std::move(header), std::move(file)};
 }
 
 }  // namespace temper

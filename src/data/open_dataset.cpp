@@ -21,7 +21,7 @@ struct Format {
 constexpr std::array<Format, 7> kFormats = {{
     {"folder", open_folder},
     {"pack", open_pack},
-    {"npz", open_npz},
+    {"npz", [](const auto& options) { return open_npz(options); }},
     {"cifar10", [](const auto& options) { return open_cifar(cifar10_layout(), options); }},
     {"cifar100", [](const auto& options) { return open_cifar(cifar100_layout(), options); }},
     {"mnist", open_mnist},

@@ -1,9 +1,9 @@
 #include "data/zip_archive.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 
+#include "data/checksum.h"
+#include "data/inflate.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -39,10 +39,6 @@ constexpr std::size_t kLocator64Size = 20;
 constexpr std::uint32_t kIn64 = 0xffffffff;  // the value stands in the zip64 extra field
 constexpr std::uint64_t kMaxDeflateRatio = 1040;
 
-unsigned long crc_of(const Bytes& data) {
-  return crc32_z(crc32(0, nullptr, 0), data.data(), data.size());
-}
-
 // Replaces the sizes and the offset that are marked as standing in the zip64 extra field; false
 // when they are not there.
 bool read_zip64(const Bytes& extra, std::uint64_t& size, std::uint64_t& stored_size,
@@ -73,26 +69,31 @@ bool read_zip64(const Bytes& extra, std::uint64_t& size, std::uint64_t& stored_s
 
 }  // namespace
 
-ZipArchive::ZipArchive(const std::filesystem::path& path) : path_(path), file_(path) {
+ZipArchive::ZipArchive(const std::filesystem::path& path, Mapping mapping)
+    : file_(std::make_shared<const DataFile>(path, mapping)) {
   read_directory();
 }
 
 void ZipArchive::fail(const std::string& reason) const {
-  throw DataError(concat(path_.string(), ": ", reason));
+  throw DataError(concat(file_->path().string(), ": ", reason));
+}
+
+void ZipArchive::require_inside(std::uint64_t offset, std::uint64_t size) const {
+  if (offset > file_->size() || size > file_->size() - offset) {
+    fail("damaged zip archive: a part lies beyond the end of the file");
+  }
 }
 
 std::vector<std::uint8_t> ZipArchive::read_bytes(std::uint64_t offset, std::uint64_t size) const {
-  if (offset > file_.size() || size > file_.size() - offset) {
-    fail("damaged zip archive: a part lies beyond the end of the file");
-  }
-  Bytes data(size);
-  file_.read_at(offset, data);
-  return data;
+  require_inside(offset, size);
+  Buffer buffer;
+  const std::span<const std::uint8_t> bytes = file_->read(offset, size, buffer);
+  return {bytes.begin(), bytes.end()};
 }
 
 void ZipArchive::read_directory() {
-  const std::uint64_t tail_size = std::min<std::uint64_t>(file_.size(), kEndSize + 0xffff);
-  const std::uint64_t tail_begin = file_.size() - tail_size;
+  const std::uint64_t tail_size = std::min<std::uint64_t>(file_->size(), kEndSize + 0xffff);
+  const std::uint64_t tail_begin = file_->size() - tail_size;
   const Bytes tail = read_bytes(tail_begin, tail_size);
   // The end record is followed by a comment that reaches exactly to the end of the file.
   std::size_t end = tail.size() + 1 - std::min(tail.size() + 1, kEndSize);
@@ -163,9 +164,9 @@ const ZipArchive::Member* ZipArchive::find(const std::string& name) const {
   return found == members_.end() ? nullptr : &*found;
 }
 
-std::vector<std::uint8_t> ZipArchive::read(const std::string& name) const {
+ZipRegion ZipArchive::locate(const std::string& name) const {
   const Member* member = find(name);
-  require(member != nullptr, "no member ", name, " in ", path_.string());
+  require(member != nullptr, "no member ", name, " in ", file_->path().string());
   if ((member->flags & 1) != 0) {
     fail(concat("zip member ", name, " is encrypted"));
   }
@@ -178,48 +179,34 @@ std::vector<std::uint8_t> ZipArchive::read(const std::string& name) const {
     fail(concat("damaged zip archive: no local header of member ", name));
   }
   // The lengths here may differ from those of the central directory; sizes are only sure there.
-  Bytes data = read_bytes(member->header + kLocalSize + u16(local, 26) + u16(local, 28),
-                          member->stored_size);
-  if (member->method == 8) {
-    data = inflate_member(*member, data);
-  } else if (member->size != member->stored_size) {
+  const ZipRegion region{.offset = member->header + kLocalSize + u16(local, 26) + u16(local, 28),
+                         .stored_size = member->stored_size,
+                         .size = member->size,
+                         .crc = member->crc,
+                         .deflated = member->method == 8};
+  require_inside(region.offset, region.stored_size);
+  if (!region.deflated && region.size != region.stored_size) {
     fail(concat("damaged zip archive: sizes of stored member ", name, " differ"));
   }
-  if (crc_of(data) != member->crc) {
-    fail(concat("wrong checksum of member ", name, ": the file is damaged"));
+  if (region.deflated && region.size / kMaxDeflateRatio > region.stored_size) {
+    fail(concat("member ", name, " claims a size that deflate cannot reach"));
   }
-  return data;
+  return region;
 }
 
-std::vector<std::uint8_t> ZipArchive::inflate_member(
-    const Member& member, const std::vector<std::uint8_t>& stored) const {
-  if (member.size / kMaxDeflateRatio > stored.size()) {
-    fail(concat("member ", member.name, " claims a size that deflate cannot reach"));
+std::vector<std::uint8_t> ZipArchive::read(const std::string& name) const {
+  const ZipRegion region = locate(name);
+  Buffer buffer;
+  const std::span<const std::uint8_t> stored =
+      file_->view(region.offset, region.stored_size, buffer);
+  Bytes data(region.size);
+  if (!region.deflated) {
+    std::copy(stored.begin(), stored.end(), data.begin());
+  } else if (!inflate_all(stored, data)) {
+    fail(concat("wrong checksum or damaged data of deflated member ", name));
   }
-  Bytes data(member.size);
-  z_stream stream{};
-  if (inflateInit2(&stream, -MAX_WBITS) != Z_OK) {
-    throw std::bad_alloc();
-  }
-  std::size_t used = 0;
-  std::size_t made = 0;
-  int status = Z_OK;
-  // zlib counts in 32 bits, so that large members go in pieces.
-  constexpr std::size_t kPiece = std::size_t{1} << 30;
-  while (status == Z_OK) {
-    const std::size_t in = std::min(kPiece, stored.size() - used);
-    const std::size_t out = std::min(kPiece, data.size() - made);
-    stream.next_in = const_cast<Bytef*>(stored.data() + used);
-    stream.avail_in = static_cast<uInt>(in);
-    stream.next_out = data.data() + made;
-    stream.avail_out = static_cast<uInt>(out);
-    status = inflate(&stream, Z_NO_FLUSH);
-    used += in - stream.avail_in;
-    made += out - stream.avail_out;
-  }
-  inflateEnd(&stream);
-  if (status != Z_STREAM_END || made != data.size()) {
-    fail(concat("wrong checksum or damaged data of deflated member ", member.name));
+  if (crc32_of(data) != region.crc) {
+    fail(concat("wrong checksum of member ", name, ": the file is damaged"));
   }
   return data;
 }

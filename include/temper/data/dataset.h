@@ -59,6 +59,9 @@ class Dataset {
   // Where the sample begins in the file that holds it with others.
   [[nodiscard]] virtual std::optional<std::uint64_t> offset(std::size_t index) const;
 
+  // Memory that holds pixels for the whole life of the data set, mapped files excepted.
+  [[nodiscard]] virtual std::uint64_t held_bytes() const { return 0; }
+
   // Checks what neither opening nor read() does, e.g. the checksum of a large archive. May read all
   // of it. Throws DataError.
   virtual void check_storage() const {}

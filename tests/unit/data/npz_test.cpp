@@ -7,6 +7,7 @@
 #include <numeric>
 #include <set>
 
+#include "data/formats.h"
 #include "data/npy_array.h"
 #include "data/zip_archive.h"
 #include "support/scratch_folder.h"
@@ -70,6 +71,75 @@ TEST_F(Npz, LayoutsGiveTheSameImages) {
   EXPECT_EQ(expected.bytes()[0], 60);
   EXPECT_EQ(open(npy("|u1", "(2, 3, 4, 5)", raw_bytes(planes)))->load(1), expected);
   EXPECT_EQ(open(npy("|u1", "(2, 4, 5, 3)", raw_bytes(fortran), true))->load(1), expected);
+}
+
+// The 2 samples of LayoutsGiveTheSameImages, stored in three orders.
+std::vector<std::string> layouts() {
+  std::vector<std::uint8_t> planes(120);
+  std::vector<std::uint8_t> fortran(120);
+  for (std::size_t i = 0; i < 120; ++i) {
+    const std::size_t c = i % 3, x = i / 3 % 5, y = i / 15 % 4, n = i / 60;
+    planes[((n * 3 + c) * 4 + y) * 5 + x] = static_cast<std::uint8_t>(i);
+    fortran[((c * 5 + x) * 4 + y) * 2 + n] = static_cast<std::uint8_t>(i);
+  }
+  return {npy("|u1", "(2, 4, 5, 3)", raw_bytes(counting(120))),
+          npy("|u1", "(2, 3, 4, 5)", raw_bytes(planes)),
+          npy("|u1", "(2, 4, 5, 3)", raw_bytes(fortran), true)};
+}
+
+TEST_F(Npz, ReadAndMappedFilesGiveTheSameImages) {
+  const Image expected = open(layouts()[0])->load(1);
+  const DatasetOptions options{"npz", (folder_ / "x.npz").string(), 0, 0};
+  for (const std::string& images : layouts()) {
+    const auto mapped = open(images);
+    for (const std::uint64_t limit : {std::uint64_t{0}, std::uint64_t{1} << 30}) {
+      const auto read = open_npz(options, {.mapping = Mapping::kNever, .check_limit = limit});
+      EXPECT_EQ(read->load(1), expected);
+      EXPECT_EQ(read->fingerprint(), mapped->fingerprint());
+      const bool fortran = images.find("'fortran_order': True") != std::string::npos;
+      EXPECT_EQ(read->held_bytes() > 0, fortran);
+    }
+    EXPECT_EQ(mapped->held_bytes(), 0U);
+  }
+}
+
+TEST_F(Npz, FloatsMayLieAnywhereInTheFile) {
+  const std::vector<float> values = {0, 0.25F, 0.5F, 1, 0.1F, 0.2F, 0.3F, 0.4F};
+  const std::string images = npy("<f4", "(2, 2, 2)", raw_bytes(values));
+  const Image expected = open(images)->load(1);
+  for (const char* first : {"a", "ab", "abc", "abcd"}) {
+    const auto dataset =
+        open_archive(zip({{"x", first}, {"images.npy", images}, {"labels.npy", kLabels}}));
+    EXPECT_EQ(dataset->load(1), expected);
+    Buffer buffer;
+    const auto view = std::get<ImageView>(dataset->read(1, buffer));
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.bytes.data()) % alignof(float), 0U);
+  }
+}
+
+// As if they were larger than what is checked at the start.
+TEST_F(Npz, LargeArraysAreCheckedWhenTheyAreRead) {
+  const std::string images = npy("<f4", "(2, 1, 2)", raw_bytes<float>({0, 1, 0.5F, 2}));
+  std::string archive = zip({{"images.npy", images}, {"labels.npy", kLabels}});
+  const auto path = folder_ / "x.npz";
+  const DatasetOptions options{"npz", path.string(), 0, 0};
+  for (const Mapping mapping : {Mapping::kIfLocal, Mapping::kNever}) {
+    write_bytes(path, archive);
+    const auto dataset = open_npz(options, {.mapping = mapping, .check_limit = 0});
+    EXPECT_NO_THROW((void)dataset->load(0));
+    EXPECT_THROW((void)dataset->load(1), DataError);
+    EXPECT_THROW(dataset->check_storage(), ConfigError);
+    EXPECT_THROW((void)open_npz(options, {.mapping = mapping}), ConfigError);
+    const std::size_t pixel = *dataset->offset(1);
+    EXPECT_EQ(archive.substr(pixel, 8), raw_bytes<float>({0.5F, 2}));
+    std::string damaged = archive;
+    damaged.replace(pixel, 8, raw_bytes<float>({0.5F, 0.5F}));
+    write_bytes(path, damaged);
+    const auto other = open_npz(options, {.mapping = mapping, .check_limit = 0});
+    EXPECT_NO_THROW((void)other->load(1));
+    EXPECT_THROW(other->check_storage(), DataError);
+    EXPECT_THROW((void)open_npz(options, {.mapping = mapping}), DataError);
+  }
 }
 
 TEST_F(Npz, GrayIsRepeatedAndColourBecomesLuma) {

@@ -93,7 +93,7 @@ class Pack : public testing::Test {
 };
 
 TEST_F(Pack, OfAFolderHoldsTheSameSamples) {
-  for (const int shards : {0, 1, 3, 7}) {
+  for (const int shards : {0, 1, 3, 5, 7}) {
     const auto pack = packed({.shards = shards, .threads = 3});
     expect_equal(*pack, *source_);
     EXPECT_EQ(pack->describe(1).format, "png");
@@ -144,6 +144,20 @@ TEST_F(Pack, FloatsOutOfRangeAreRefusedWhenRead) {
   repair_pack(file);
   write_bytes(folder_ / "f.pack", file);
   EXPECT_THAT(error_of<DataError>(folder_ / "f.pack"), HasSubstr("f.pack:0: a pixel is not in"));
+}
+
+// Float32 elements of 2^31 x 2^31 pixels are 0 bytes in 64 bits.
+TEST_F(Pack, ShapesBeyondSixtyFourBitsAreRefused) {
+  write_bytes(folder_ / "f.npz",
+              zip({{"images.npy", npy("<f4", "(1, 1, 1)", raw_bytes<float>({0.5F}))},
+                   {"labels.npy", npy("|u1", "(1,)", std::string(1, '\0'))}}));
+  const auto source = open_dataset({"npz", (folder_ / "f.npz").string(), 0, 0});
+  (void)pack_dataset(*source, folder_ / "f.pack", {});
+  std::string file = read_file(folder_ / "f.pack");
+  const std::size_t record = number_at(file, 56) + 4 + 4 + 1;
+  put_number(file, record + 8, 0);
+  put_number(file, record + 32, 0x80000000, 4);
+  EXPECT_THAT(error_after(file, record + 36, 0x80000000, 4), HasSubstr("is a damaged pack"));
 }
 
 TEST_F(Pack, EveryByteIsChecked) {
@@ -227,7 +241,7 @@ TEST_F(Pack, ShardsBelongTogether) {
   EXPECT_THAT(error_of<ConfigError>(folder_ / "many"), HasSubstr("does not belong"));
   std::filesystem::rename(folder_ / "kept", second);
   EXPECT_EQ(error_of<ConfigError>(folder_ / "many"), "no error");
-  write_png(folder_ / "set/cat/zz.png", pattern_image(3, 3, 3));
+  std::filesystem::rename(folder_ / "set/cat/10.png", folder_ / "set/cat/11.png");
   const auto changed = open_dataset({.path = (folder_ / "set").string()});
   (void)pack_dataset(*changed, folder_ / "other", {.shards = 3});
   std::filesystem::copy(folder_ / "other/part-00001-of-00003.pack", second,
