@@ -151,8 +151,10 @@ TEST_F(FolderCache, DamageIsNoticed) {
     bad[i] = static_cast<char>(bad[i] ^ 0x20);
     write_bytes(file, bad);
     EXPECT_FALSE(load_folder_cache(root(), "")) << "byte " << i;
-    write_bytes(file, good.substr(0, i));
-    EXPECT_FALSE(load_folder_cache(root(), "")) << i << " bytes";
+    if (i % 5 == 0) {
+      write_bytes(file, good.substr(0, i));
+      EXPECT_FALSE(load_folder_cache(root(), "")) << i << " bytes";
+    }
   }
   (void)testing::internal::GetCapturedStderr();
   write_bytes(file, good);
