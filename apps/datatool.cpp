@@ -36,6 +36,10 @@ void add_commands(CLI::App& app, temper::ToolOptions& options) {
   CLI::App* pack = add_command(app, "pack", "write one archive with an index", options);
   pack->add_option("output", options.output, "new file, or folder with --shards")->required();
   add_pack_options(pack, options);
+  CLI::App* convert = add_command(app, "convert", "write as another format", options);
+  convert->add_option("output", options.output, "new file or folder")->required();
+  convert->add_option("--to", options.to, "folder, pack, npz")->required();
+  add_pack_options(convert, options);
   add_command(app, "unpack", "write one PNG file per sample in class folders", options)
       ->add_option("output", options.output, "new folder")
       ->required();
@@ -43,11 +47,6 @@ void add_commands(CLI::App& app, temper::ToolOptions& options) {
   index->add_option("path", options.dataset.path, "e.g. photos/train")->required();
   index->add_option("--output", options.output, "where to keep it; default: in the folder");
   index->add_flag("--json", options.json, "print one JSON object");
-  for (const char* later : {"convert"}) {
-    app.add_subcommand(later, "comes in a later version")->allow_extras()->callback([later] {
-      throw temper::ConfigError(temper::concat("datatool ", later, " comes in a later version"));
-    });
-  }
 }
 
 }  // namespace

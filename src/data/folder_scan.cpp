@@ -19,14 +19,6 @@ namespace {
 constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
                                                          ".pgm", ".tif",  ".tiff", ".webp"};
 
-bool has_image_extension(std::string_view name) {
-  std::string lower(name);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return std::any_of(kExtensions.begin(), kExtensions.end(),
-                     [&](std::string_view extension) { return lower.ends_with(extension); });
-}
-
 struct Identity {
   dev_t device;
   ino_t inode;
@@ -167,6 +159,14 @@ std::optional<std::int64_t> modification_time(const std::filesystem::path& folde
     return std::nullopt;
   }
   return modified_of(status);
+}
+
+bool has_image_extension(std::string_view name) {
+  std::string lower(name);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return std::any_of(kExtensions.begin(), kExtensions.end(),
+                     [&](std::string_view extension) { return lower.ends_with(extension); });
 }
 
 FolderIndex scan_folder(const std::filesystem::path& root) {

@@ -5,12 +5,16 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace temper {
 
 // Where `datatool index` keeps the scan of a folder; no scan takes notice of it.
 inline constexpr const char* kFolderCacheName = ".temper_index";
+
+// Whether a folder's files of this name are listed.
+[[nodiscard]] bool has_image_extension(std::string_view name);
 
 struct FolderStamp {
   std::string path;           // relative to the root

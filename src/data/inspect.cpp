@@ -4,15 +4,18 @@
 #include <atomic>
 #include <cmath>
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <iterator>
+#include <numeric>
 #include <thread>
+#include <tuple>
+#include <variant>
 
+#include "data/byte_stream.h"
+#include "data/checksum.h"
 #include "temper/core/error.h"
 
 namespace temper {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kChunk = 256;  // samples added up in order by one thread
 
@@ -48,7 +51,7 @@ std::vector<BadSample> collect_errors(const Dataset& dataset, std::size_t begin,
       if (reason.starts_with(name + ": ")) {
         reason.erase(0, name.size() + 2);
       }
-      bad.push_back({name, reason});
+      bad.push_back({name, reason, dataset.offset(i)});
     }
   }
   return bad;
@@ -57,6 +60,7 @@ std::vector<BadSample> collect_errors(const Dataset& dataset, std::size_t begin,
 struct ChunkStatistics {
   int height_min = INT32_MAX, height_max = 0, width_min = INT32_MAX, width_max = 0;
   std::map<std::string, std::uint64_t> formats;
+  std::uint64_t bytes = 0, bytes_min = UINT64_MAX, bytes_max = 0;
   double pixels = 0;
   std::vector<double> sum, sum_of_squares;
   std::vector<BadSample> bad;
@@ -86,6 +90,86 @@ void add_image(const Image& image, ChunkStatistics& chunk) {
   }
 }
 
+// What a sample is stored as; equal for equal content and hardly otherwise.
+struct ContentKey {
+  std::uint64_t size = 0;
+  std::uint64_t hash = 0;
+  friend auto operator<=>(const ContentKey&, const ContentKey&) = default;
+};
+
+// The stored bytes; for pixels with their shape in front.
+std::vector<std::uint8_t> content_of(const Dataset& dataset, std::size_t index) {
+  Buffer buffer;
+  const StoredSample sample = dataset.read(index, buffer);
+  if (const auto* file = std::get_if<EncodedImage>(&sample)) {
+    return {file->bytes.begin(), file->bytes.end()};
+  }
+  const auto& view = std::get<ImageView>(sample);
+  ByteWriter shape;
+  for (const int length : {view.height, view.width, view.channels}) {
+    shape.u32(static_cast<std::uint32_t>(length));
+  }
+  std::vector<std::uint8_t> content(shape.bytes().begin(), shape.bytes().end());
+  content.insert(content.end(), view.bytes.begin(), view.bytes.end());
+  return content;
+}
+
+ContentKey add_content(const Dataset& dataset, std::size_t index, ChunkStatistics& chunk) {
+  Buffer buffer;
+  const StoredSample sample = dataset.read(index, buffer);
+  const std::span<const std::uint8_t> bytes =
+      std::visit([](const auto& stored) { return stored.bytes; }, sample);
+  chunk.bytes += bytes.size();
+  chunk.bytes_min = std::min<std::uint64_t>(chunk.bytes_min, bytes.size());
+  chunk.bytes_max = std::max<std::uint64_t>(chunk.bytes_max, bytes.size());
+  // The second half of the hash starts elsewhere, so that both rarely agree by chance.
+  const std::uint64_t half = crc32_of(bytes.subspan(bytes.size() / 2), 0x9e3779b9U);
+  return {bytes.size(), std::uint64_t{crc32_of(bytes)} << 32 | half};
+}
+
+// Equal keys are candidates; the contents are compared.
+void find_duplicates(const Dataset& dataset, const std::vector<ContentKey>& keys,
+                     DatasetStatistics& statistics) {
+  std::vector<std::uint32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return std::tie(keys[a], a) < std::tie(keys[b], b);
+  });
+  std::vector<std::vector<std::uint32_t>> groups;
+  for (std::size_t begin = 0; begin < order.size();) {
+    std::size_t end = begin + 1;
+    while (end < order.size() && keys[order[end]] == keys[order[begin]]) {
+      ++end;
+    }
+    if (end - begin > 1 && keys[order[begin]] != ContentKey{}) {
+      const std::vector<std::uint8_t> content = content_of(dataset, order[begin]);
+      std::vector<std::uint32_t> group = {order[begin]};
+      std::copy_if(order.begin() + static_cast<std::ptrdiff_t>(begin) + 1,
+                   order.begin() + static_cast<std::ptrdiff_t>(end), std::back_inserter(group),
+                   [&](std::uint32_t i) { return content_of(dataset, i) == content; });
+      if (group.size() > 1) {
+        groups.push_back(std::move(group));
+      }
+    }
+    begin = end;
+  }
+  std::sort(groups.begin(), groups.end());
+  const std::span<const std::int64_t> labels = dataset.labels();
+  for (const auto& group : groups) {
+    statistics.duplicates += group.size() - 1;
+    statistics.duplicates_across_classes +=
+        static_cast<std::uint64_t>(std::count_if(group.begin(), group.end(), [&](std::uint32_t i) {
+          return labels[i] != labels[group.front()];
+        }));
+    if (statistics.duplicate_groups.size() < DatasetStatistics::kListedGroups) {
+      std::vector<std::string>& names = statistics.duplicate_groups.emplace_back();
+      for (const std::uint32_t i : group) {
+        names.push_back(dataset.sample_name(i));
+      }
+    }
+  }
+}
+
 // In the order of the chunks, so that rounding does not depend on the threads.
 DatasetStatistics combine(const Dataset& dataset, const std::vector<ChunkStatistics>& chunks) {
   DatasetStatistics total;
@@ -93,6 +177,7 @@ DatasetStatistics combine(const Dataset& dataset, const std::vector<ChunkStatist
   double pixels = 0;
   std::vector<double> sum(channels), squares(channels);
   total.height_min = total.width_min = INT32_MAX;
+  total.bytes_min = UINT64_MAX;
   for (const ChunkStatistics& chunk : chunks) {
     total.height_min = std::min(total.height_min, chunk.height_min);
     total.height_max = std::max(total.height_max, chunk.height_max);
@@ -101,6 +186,9 @@ DatasetStatistics combine(const Dataset& dataset, const std::vector<ChunkStatist
     for (const auto& [format, count] : chunk.formats) {
       total.formats[format] += count;
     }
+    total.bytes += chunk.bytes;
+    total.bytes_min = std::min(total.bytes_min, chunk.bytes_min);
+    total.bytes_max = std::max(total.bytes_max, chunk.bytes_max);
     pixels += chunk.pixels;
     for (std::size_t c = 0; c < channels; ++c) {
       sum[c] += chunk.sum[c];
@@ -110,6 +198,7 @@ DatasetStatistics combine(const Dataset& dataset, const std::vector<ChunkStatist
   }
   if (pixels == 0) {
     total.height_min = total.width_min = 0;
+    total.bytes_min = 0;
     return total;
   }
   for (std::size_t c = 0; c < channels; ++c) {
@@ -118,48 +207,6 @@ DatasetStatistics combine(const Dataset& dataset, const std::vector<ChunkStatist
     total.standard_deviation.push_back(std::sqrt(std::max(0.0, squares[c] / pixels - mean * mean)));
   }
   return total;
-}
-
-std::string hexadecimal(std::uint64_t value) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (int shift = 60; shift >= 0; shift -= 4) {
-    text += kDigits[value >> shift & 15];
-  }
-  return text;
-}
-
-Json bad_as_json(const std::vector<BadSample>& bad) {
-  Json list = Json::array();
-  for (const BadSample& sample : bad) {
-    list.push_back({{"name", sample.name}, {"reason", sample.reason}});
-  }
-  return list;
-}
-
-std::string dump(const Json& json) {
-  // Names need not be UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-std::string bad_as_text(const std::vector<BadSample>& bad) {
-  std::string text;
-  for (const BadSample& sample : bad) {
-    text += concat("bad: ", sample.name, ": ", sample.reason, "\n");
-  }
-  return text;
-}
-
-std::string range_text(int min, int max) {
-  return min == max ? std::to_string(min) : concat(min, " to ", max);
-}
-
-std::string list_text(const std::vector<double>& values) {
-  std::vector<std::string> texts;
-  for (const double value : values) {
-    texts.push_back(fixed(value, 4));
-  }
-  return join(texts, ", ");
 }
 
 }  // namespace
@@ -172,6 +219,11 @@ VerifyReport verify_dataset(const Dataset& dataset, int threads) {
   });
   VerifyReport report;
   report.samples = dataset.size();
+  try {
+    dataset.check_storage();
+  } catch (const std::exception& error) {
+    report.bad.push_back({"the file as a whole", error.what(), {}});
+  }
   for (const auto& chunk : bad) {
     report.bad.insert(report.bad.end(), chunk.begin(), chunk.end());
   }
@@ -179,6 +231,7 @@ VerifyReport verify_dataset(const Dataset& dataset, int threads) {
 }
 
 DatasetStatistics describe_dataset(const Dataset& dataset, int threads) {
+  std::vector<ContentKey> keys(dataset.size());
   std::vector<ChunkStatistics> chunks((dataset.size() + kChunk - 1) / kChunk);
   for_each_chunk(dataset.size(), threads, [&](std::size_t begin, std::size_t end) {
     ChunkStatistics& chunk = chunks[begin / kChunk];
@@ -187,6 +240,7 @@ DatasetStatistics describe_dataset(const Dataset& dataset, int threads) {
     chunk.bad = collect_errors(dataset, begin, end, [&](std::size_t i) {
       add_image(dataset.load(i), chunk);
       ++chunk.formats[dataset.describe(i).format];
+      keys[i] = add_content(dataset, i, chunk);
     });
   });
   DatasetStatistics statistics = combine(dataset, chunks);
@@ -197,49 +251,8 @@ DatasetStatistics describe_dataset(const Dataset& dataset, int threads) {
     ++statistics.class_counts[static_cast<std::size_t>(label)];
   }
   statistics.fingerprint = dataset.fingerprint();
+  find_duplicates(dataset, keys, statistics);
   return statistics;
-}
-
-std::string to_text(const VerifyReport& report) {
-  return concat(bad_as_text(report.bad), report.samples, " samples, ", report.bad.size(), " bad\n");
-}
-
-std::string to_json(const VerifyReport& report) {
-  return dump({{"samples", report.samples}, {"bad", bad_as_json(report.bad)}});
-}
-
-std::string to_text(const DatasetStatistics& statistics) {
-  std::string text =
-      concat(statistics.samples, " samples in ", statistics.class_names.size(), " classes\n");
-  for (std::size_t i = 0; i < statistics.class_names.size(); ++i) {
-    text += concat("  ", i, " ", statistics.class_names[i], ": ", statistics.class_counts[i], "\n");
-  }
-  text += concat("height: ", range_text(statistics.height_min, statistics.height_max),
-                 ", width: ", range_text(statistics.width_min, statistics.width_max), "\n");
-  for (const auto& [format, count] : statistics.formats) {
-    text += concat("format ", format, ": ", count, "\n");
-  }
-  text += concat("mean: ", list_text(statistics.mean),
-                 "\nstandard deviation: ", list_text(statistics.standard_deviation),
-                 "\nfingerprint: ", hexadecimal(statistics.fingerprint), "\n");
-  return text + bad_as_text(statistics.bad);
-}
-
-std::string to_json(const DatasetStatistics& statistics) {
-  Json classes = Json::array();
-  for (std::size_t i = 0; i < statistics.class_names.size(); ++i) {
-    classes.push_back(
-        {{"name", statistics.class_names[i]}, {"samples", statistics.class_counts[i]}});
-  }
-  return dump({{"samples", statistics.samples},
-               {"classes", classes},
-               {"height", {statistics.height_min, statistics.height_max}},
-               {"width", {statistics.width_min, statistics.width_max}},
-               {"formats", statistics.formats},
-               {"mean", statistics.mean},
-               {"standard_deviation", statistics.standard_deviation},
-               {"fingerprint", hexadecimal(statistics.fingerprint)},
-               {"bad", bad_as_json(statistics.bad)}});
 }
 
 }  // namespace temper

@@ -52,9 +52,9 @@ void OutputFile::overwrite(std::uint64_t offset, std::span<const std::uint8_t> b
   write_at(offset, bytes);
 }
 
-void OutputFile::finish() {
+void OutputFile::finish(bool durable) {
   flush();
-  if (::fsync(fd_) != 0) {
+  if (durable && ::fsync(fd_) != 0) {
     throw_errno(concat("cannot write ", path_.string()));
   }
   const int fd = fd_;

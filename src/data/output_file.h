@@ -24,8 +24,9 @@ class OutputFile {
   void align(std::uint64_t alignment);
   // Replaces what was appended there.
   void overwrite(std::uint64_t offset, std::span<const std::uint8_t> bytes);
-  // Writes everything to the disk and closes. Without it the file is not to be used.
-  void finish();
+  // Writes everything, to the disk itself when `durable`, and closes. Without it the file is not to
+  // be used.
+  void finish(bool durable = true);
 
  private:
   void flush();

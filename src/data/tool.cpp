@@ -6,6 +6,7 @@
 
 #include "data/folder_cache.h"
 #include "temper/core/error.h"
+#include "temper/data/export.h"
 #include "temper/data/inspect.h"
 #include "temper/data/pack.h"
 #include "temper/data/unpack.h"
@@ -67,6 +68,26 @@ int index(const ToolOptions& options, std::ostream& out) {
   return 0;
 }
 
+int convert(const Dataset& dataset, const ToolOptions& options, std::ostream& out) {
+  if (options.to == "pack") {
+    return pack(dataset, options, out);
+  }
+  if (options.to == "folder") {
+    const auto files = write_folder(dataset, options.output, options.threads);
+    out << (options.json ? concat("{\"files\": ", files, "}\n")
+                         : concat(files, " files in ", options.output, "\n"));
+    return 0;
+  }
+  if (options.to != "npz") {
+    throw ConfigError(concat("cannot convert to '", options.to, "'; --to is folder, pack or npz"));
+  }
+  const auto bytes = write_npz(dataset, options.output, options.threads);
+  out << (options.json
+              ? concat("{\"samples\": ", dataset.size(), ", \"bytes\": ", bytes, "}\n")
+              : concat(dataset.size(), " samples, ", bytes, " bytes in ", options.output, "\n"));
+  return 0;
+}
+
 }  // namespace
 
 int run_datatool(const ToolOptions& options, std::ostream& out) {
@@ -82,6 +103,9 @@ int run_datatool(const ToolOptions& options, std::ostream& out) {
   }
   if (options.command == "pack") {
     return pack(*dataset, options, out);
+  }
+  if (options.command == "convert") {
+    return convert(*dataset, options, out);
   }
   require(options.command == "unpack", "unknown command ", options.command);
   return unpack(*dataset, options, out);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace temper {
 struct BadSample {
   std::string name;
   std::string reason;
+  std::optional<std::uint64_t> offset{};  // where it begins in a file of many samples
 };
 
 struct VerifyReport {
@@ -20,7 +22,7 @@ struct VerifyReport {
   std::vector<BadSample> bad;  // in the order of the data set
 };
 
-// Loads every sample with `threads` threads and collects the errors.
+// Checks the storage as a whole, loads every sample with `threads` threads and collects the errors.
 [[nodiscard]] VerifyReport verify_dataset(const Dataset& dataset, int threads);
 
 struct DatasetStatistics {
@@ -29,6 +31,13 @@ struct DatasetStatistics {
   std::vector<std::uint64_t> class_counts;
   int height_min = 0, height_max = 0, width_min = 0, width_max = 0;  // pixels
   std::map<std::string, std::uint64_t> formats;                      // samples by storage format
+  std::uint64_t bytes = 0, bytes_min = 0, bytes_max = 0;  // as stored; of all and of a sample
+  // Samples whose stored bytes equal those of an earlier one, how many of them have another label
+  // than the first of their group, and the first groups.
+  static constexpr std::size_t kListedGroups = 5;
+  std::uint64_t duplicates = 0;
+  std::uint64_t duplicates_across_classes = 0;
+  std::vector<std::vector<std::string>> duplicate_groups;
   // Over all pixels, per channel, in units of [0, 1].
   std::vector<double> mean;
   std::vector<double> standard_deviation;

@@ -9,12 +9,13 @@
 namespace temper {
 
 struct ToolOptions {
-  std::string command{};  // verify, stats, pack, unpack, index
-  DatasetOptions dataset{
-      .format = "auto", .path = {}, .channels = 0};  // format "auto": guessed from the path
-  std::string output{};                              // of the commands that write
-  int shards = 0;                                    // of a pack; 0: one file
-  bool pixels = false;                               // a pack holds pixels
+  std::string command{};  // verify, stats, pack, unpack, convert, index
+  // Format "auto": guessed from the path.
+  DatasetOptions dataset{.format = "auto", .path = {}, .channels = 0};
+  std::string output{};  // of the commands that write
+  std::string to{};      // of convert: folder, pack, npz
+  int shards = 0;        // of a pack; 0: one file
+  bool pixels = false;   // a pack holds pixels
   int threads = 1;
   bool json = false;  // one JSON object instead of text
 };
