@@ -3,8 +3,10 @@
 #include <string_view>
 
 #include "data/convert.h"
+#include "data/exif.h"
 #include "data/other_formats.h"
 #include "temper/core/error.h"
+#include "temper/data/dataset.h"
 
 namespace temper {
 namespace {
@@ -52,8 +54,18 @@ std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data) {
   }
 }
 
+std::unique_ptr<ImageDecoder> open_image(const EncodedImage& image) {
+  auto decoder = open_image(image.bytes);
+  return image.upright ? turned(std::move(decoder), exif_orientation(image.bytes))
+                       : std::move(decoder);
+}
+
 Image decode_image(std::span<const std::uint8_t> data, int channels) {
-  const auto decoder = open_image(data);
+  return decode_image(EncodedImage{data}, channels);
+}
+
+Image decode_image(const EncodedImage& image, int channels) {
+  const auto decoder = open_image(image);
   Buffer buffer;
   return copy_of(
       decoder->decode({0, 0, decoder->width(), decoder->height()}, channels, buffer).pixels);

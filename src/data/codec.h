@@ -13,6 +13,8 @@
 
 namespace temper {
 
+struct EncodedImage;
+
 // More pixels than this are refused before anything is allocated, as by Pillow.
 inline constexpr std::uint64_t kMaxImagePixels = 178'956'970;
 
@@ -45,11 +47,13 @@ class ImageDecoder {
 // The format is told by content. Throws DataError for an empty file, what is no image, too large or
 // of an unsupported format. `data` must outlive the decoder.
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_image(std::span<const std::uint8_t> data);
+[[nodiscard]] std::unique_ptr<ImageDecoder> open_image(const EncodedImage& image);
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_jpeg(std::span<const std::uint8_t> data);
 [[nodiscard]] std::unique_ptr<ImageDecoder> open_png(std::span<const std::uint8_t> data);
 
 // The whole picture. `channels`: 1 or 3.
 [[nodiscard]] Image decode_image(std::span<const std::uint8_t> data, int channels);
+[[nodiscard]] Image decode_image(const EncodedImage& image, int channels);
 
 // "png", "jpeg", "jpeg progressive", "bmp", "webp", "tiff", "pnm", by the header.
 [[nodiscard]] std::string describe_encoding(std::span<const std::uint8_t> data);

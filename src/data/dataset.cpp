@@ -29,7 +29,7 @@ Image Dataset::load(std::size_t index) const {
     return with_channels(copy_of(*view), channels());
   }
   try {
-    return decode_image(std::get<EncodedImage>(sample).bytes, channels());
+    return decode_image(std::get<EncodedImage>(sample), channels());
   } catch (const DataError& error) {
     throw DataError(concat(sample_name(index), ": ", error.what()));
   }

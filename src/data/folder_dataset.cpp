@@ -26,10 +26,11 @@ std::uint64_t fingerprint_of(const FolderIndex& index) {
 
 class FolderDataset final : public Dataset {
  public:
-  FolderDataset(std::filesystem::path root, FolderIndex index, int channels)
+  FolderDataset(std::filesystem::path root, FolderIndex index, int channels, bool upright)
       : root_(std::move(root)),
         index_(std::move(index)),
         channels_(channels),
+        upright_(upright),
         fingerprint_(fingerprint_of(index_)) {}
 
   std::span<const std::int64_t> labels() const override { return index_.labels; }
@@ -43,7 +44,7 @@ class FolderDataset final : public Dataset {
   }
 
   StoredSample read(std::size_t index, Buffer& buffer) const override {
-    return EncodedImage{read_regular_file(path(index), buffer)};
+    return EncodedImage{read_regular_file(path(index), buffer), upright_};
   }
   std::uint64_t stored_size(std::size_t index) const override {
     const std::uint64_t size = index_.sizes[index];
@@ -65,6 +66,7 @@ class FolderDataset final : public Dataset {
   std::filesystem::path root_;
   FolderIndex index_;
   int channels_;
+  bool upright_;
   std::uint64_t fingerprint_;
 };
 
@@ -97,7 +99,8 @@ std::unique_ptr<Dataset> open_folder(const DatasetOptions& options) {
     log_warning(root, ": passed over ", index.skipped,
                 " files and folders whose names start with a dot");
   }
-  return std::make_unique<FolderDataset>(root, std::move(index), options.channels == 1 ? 1 : 3);
+  return std::make_unique<FolderDataset>(root, std::move(index), options.channels == 1 ? 1 : 3,
+                                         options.upright);
 }
 
 }  // namespace temper

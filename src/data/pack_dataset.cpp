@@ -74,10 +74,11 @@ bool in_unit_range(std::span<const std::uint8_t> bytes) {
 
 class PackDataset final : public Dataset {
  public:
-  PackDataset(std::vector<std::unique_ptr<PackShard>> shards, int channels)
+  PackDataset(std::vector<std::unique_ptr<PackShard>> shards, int channels, bool upright)
       : shards_(std::move(shards)),
         content_(shards_.front()->header().content),
         channels_(channels == 0 ? stored_channels() : channels),
+        upright_(upright),
         checked_(shards_.front()->header().total_samples) {
     labels_.reserve(shards_.front()->header().total_samples);
     for (const auto& shard : shards_) {
@@ -115,7 +116,7 @@ class PackDataset final : public Dataset {
     const std::span<const std::uint8_t> bytes = place.shard->bytes(record, buffer);
     check(index, record, bytes);
     if (content_ == PackContent::kEncoded) {
-      return EncodedImage{bytes};
+      return EncodedImage{bytes, upright_};
     }
     return ImageView{static_cast<int>(record.height), static_cast<int>(record.width),
                      static_cast<int>(record.channels), element_type(), bytes};
@@ -178,6 +179,7 @@ class PackDataset final : public Dataset {
   std::vector<std::unique_ptr<PackShard>> shards_;
   PackContent content_;
   int channels_;
+  bool upright_;
   mutable CheckedSamples checked_;
   std::vector<std::int64_t> labels_;
 };
@@ -267,7 +269,7 @@ std::unique_ptr<Dataset> open_pack(const DatasetOptions& options) {
     throw ConfigError(concat(options.path, " holds ", classes, " classes, but data.classes is ",
                              options.classes));
   }
-  return std::make_unique<PackDataset>(std::move(shards), options.channels);
+  return std::make_unique<PackDataset>(std::move(shards), options.channels, options.upright);
 }
 
 }  // namespace temper

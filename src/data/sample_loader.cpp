@@ -115,7 +115,7 @@ void SampleLoader::process(std::uint32_t sample, StoredSample stored, const Samp
 
 void SampleLoader::process_encoded(std::uint32_t sample, EncodedImage image, SampleRandom random,
                                    SampleCost&, std::byte* out) {
-  const auto decoder = open_image(image.bytes);
+  const auto decoder = open_image(image);
   const TransformPlan plan =
       plan_transform(parts_.transform.steps(), decoder->width(), decoder->height(), random);
   const int channels = parts_.dataset.channels();

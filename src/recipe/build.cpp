@@ -261,7 +261,8 @@ std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& 
   return open_dataset({.format = config.data.format,
                        .path = path,
                        .channels = static_cast<int>(config.data.channels),
-                       .classes = static_cast<int>(config.data.classes)});
+                       .classes = static_cast<int>(config.data.classes),
+                       .upright = config.data.exif_orientation == "apply"});
 }
 
 Transform build_transform(const Config& config, bool training) {

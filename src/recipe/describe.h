@@ -163,6 +163,10 @@ void describe(Visitor& visit, DataConfig& data) {
         {.help = "Bytes that the loader of a process may hold.", .min = 1});
   visit("cache", data.cache,
         {.help = "Keep decoded images.", .choices = {"none"}, .later = {"ram"}});
+  visit("exif_orientation", data.exif_orientation,
+        {.help =
+             "Orientation in JPEG and PNG files: `ignore` it, as torchvision does, or `apply` it.",
+         .choices = {"ignore", "apply"}});
   visit("on_bad_sample", data.on_bad_sample,
         {.help = "What a damaged file does.", .choices = {"error"}, .later = {"skip"}});
   visit("last_batch", data.last_batch,

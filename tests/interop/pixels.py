@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageFile
+from PIL import Image, ImageFile, ImageOps
 from torchvision import transforms
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
@@ -193,12 +193,47 @@ def is_refused(words):
         f"expected a refusal with one of {words}, got: {answer.refusal}")
 
 
+def exif(value, big_endian, field_type=3, other_tags=0):
+    order = ">" if big_endian else "<"
+    entries = [struct.pack(order + "HHIHH", 0x0100 + i, 3, 1, 7, 0) for i in range(other_tags)]
+    entries.append(struct.pack(order + "HHI", 0x0112, field_type, 1) + struct.pack(order + ("HH" if field_type == 3 else "I"), *([value, 0] if field_type == 3 else [value])))
+    return (b"MM\0*" if big_endian else b"II*\0") + struct.pack(order + "IH", 8, len(entries)) + b"".join(entries) + bytes(4)
+
+
+def oriented():
+    image = Image.fromarray(picture(45, 31, 3))
+    for value in range(0, 10):
+        yield f"jpeg_{value}.jpg", encode(image, format="JPEG", quality=85, exif=b"Exif\0\0" + exif(value, value % 2 == 0, 3, value))
+        yield f"progressive_{value}.jpg", encode(image, format="JPEG", progressive=True, exif=b"Exif\0\0" + exif(value, value % 2 == 1, 4))
+        yield f"png_{value}.png", encode(image, format="PNG", exif=exif(value, value % 2 == 0))
+        xmp = b'<x:xmpmeta><rdf:Description tiff:Orientation="%d"/></x:xmpmeta>' % value
+        yield f"xmp_{value}.jpg", encode(image, format="JPEG", xmp=xmp)
+    yield "exif_before_xmp.jpg", encode(image, format="JPEG", exif=b"Exif\0\0" + exif(6, True), xmp=b'tiff:Orientation="3"')
+    yield "xmp_element.jpg", encode(image, format="JPEG", xmp=b"<tiff:Orientation>8</tiff:Orientation>")
+    after = encode(image, format="PNG")
+    yield "after_pixels.png", after[:-12] + chunk(b"eXIf", exif(5, False)) + after[-12:]
+    yield "none.jpg", encode(image, format="JPEG")
+
+
+def add_oriented_files(program, folder):
+    for name, data in oriented():
+        path = folder / f"oriented_{name}"
+        path.write_bytes(data)
+        for channels, mode in MODES.items():
+            image = Image.open(path)
+            program.add(["decode", channels, path], equals(lambda i=image, m=mode: i.convert(m)))
+            program.add(["upright", channels, path], equals(lambda i=image, m=mode: ImageOps.exif_transpose(i).convert(m)))
+    path.write_bytes(data[:20] + b"\xff\xe1\0\x10Exif\0\0MM\0*\xff\xff\xff\xff" + data[20:])
+    program.add(["upright", 3, path], equals(lambda: Image.open(io.BytesIO(data))))
+
+
 def main():
     warnings.simplefilter("ignore")
     program = Program(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         add_good_files(program, Path(folder))
         add_damaged_files(program, Path(folder))
+        add_oriented_files(program, Path(folder))
         program.run()
     sys.exit(program.report())
 

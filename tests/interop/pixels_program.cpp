@@ -4,6 +4,7 @@
 // `error MESSAGE`. Files are decoded as for training: the needed region alone.
 //
 //   decode  CHANNELS PATH                the whole picture
+//   upright CHANNELS PATH                the whole picture, turned as its EXIF orientation says
 //   apply   CHANNELS PATH SAMPLE STEP... after the steps, with the random numbers of sample SAMPLE;
 //                                        NUMBERs: X Y W H of a first step random_resized_crop
 //   draw    CHANNELS PATH SAMPLE STEP    after the step; NUMBERs: what it drew, such as ShearX:0.3
@@ -11,6 +12,10 @@
 //   crop    CHANNELS PATH X Y W H SIZE   the rectangle resized to SIZE x SIZE
 //   npz     CHANNELS PATH CLASSES        all images below one another, HEIGHT is N * H; floats have
 //                                        CHANNELS multiplied by 4; NUMBERs: the labels
+//   epoch   CHANNELS PATH EPOCH SIZE KIND   a Loader's batches of a folder data set in order, all
+//                                        images below one another; KIND train: the preset imagenet
+//                                        for training, NUMBERs: X Y W H FLIPPED of each sample;
+//                                        KIND evaluation: for evaluation
 //   tree    CHANNELS PATH                a text about a folder data set: class NAME, then sample
 //                                        LABEL PATH OUTCOME, fields ended by zero bytes; OUTCOME is
 //                                        ok or the error of loading it
@@ -30,6 +35,7 @@
 #include "data/input_file.h"
 #include "data/transform_plan.h"
 #include "temper/core/error.h"
+#include "temper/data/loader.h"
 #include "temper/data/open_dataset.h"
 
 namespace temper {
@@ -204,6 +210,50 @@ Answer crop(const std::vector<std::string>& job) {
   return {std::move(image), ""};
 }
 
+// The crop and the flip of the preset imagenet, drawn as the loader draws them.
+std::string training_draws(const Dataset& dataset, std::uint32_t sample, int size,
+                           SampleRandom random) {
+  Buffer buffer;
+  const StoredSample stored = dataset.read(sample, buffer);
+  const auto decoder = open_image(std::get<EncodedImage>(stored));
+  const Rectangle crop =
+      choose_crop(RandomResizedCrop{.size = size}, decoder->width(), decoder->height(), random);
+  const bool flipped = random.uniform() < HorizontalFlip{}.probability;
+  return concat(" ", crop.x, " ", crop.y, " ", crop.width, " ", crop.height, " ", flipped ? 1 : 0);
+}
+
+Answer run_epoch(const std::vector<std::string>& job) {
+  const int channels = std::stoi(job.at(1));
+  const auto epoch = static_cast<std::uint32_t>(std::stoul(job.at(3)));
+  const int size = std::stoi(job.at(4));
+  const bool training = job.at(5) == "train";
+  const auto dataset = open_dataset({"folder", job.at(2), channels, 0});
+  const LoaderOptions options{.threads = 2, .seed = 9, .image_size = size, .channels = channels};
+  Loader loader(*dataset, Transform(preset_transform("imagenet", size, training)), options);
+  constexpr std::uint32_t kBatch = 16;
+  std::vector<std::vector<std::uint32_t>> batches;
+  for (std::uint32_t i = 0; i < dataset->size(); ++i) {
+    if (i % kBatch == 0) {
+      batches.emplace_back();
+    }
+    batches.back().push_back(i);
+  }
+  loader.start(epoch, std::move(batches));
+  Answer out{{static_cast<int>(dataset->size()) * size, size, channels, {}}, ""};
+  std::vector<std::uint8_t> all;
+  while (loader.remaining() > 0) {
+    const HostBatch batch = loader.next();
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(batch.pixels.data());
+    all.insert(all.end(), bytes, bytes + batch.pixels.size());
+  }
+  const RandomStream stream{.seed = options.seed, .purpose = options.purpose, .index = epoch};
+  for (std::uint32_t i = 0; training && i < dataset->size(); ++i) {
+    out.numbers += training_draws(*dataset, i, size, SampleRandom(stream, i));
+  }
+  out.image.pixels = std::move(all);
+  return out;
+}
+
 Answer load_npz(const std::vector<std::string>& job) {
   const auto dataset = open_dataset({"npz", job.at(2), std::stoi(job.at(1)), std::stoi(job.at(3))});
   std::vector<std::uint8_t> all;
@@ -250,6 +300,13 @@ std::string describe_tree(const std::vector<std::string>& job) {
 Answer run(const std::vector<std::string>& job) {
   if (job.at(0) == "decode") {
     return {decode(job.at(1), job.at(2)), ""};
+  }
+  if (job[0] == "upright") {
+    const std::vector<std::uint8_t> file = read_regular_file(job.at(2));
+    return {decode_image(EncodedImage{file, true}, std::stoi(job.at(1))), ""};
+  }
+  if (job[0] == "epoch") {
+    return run_epoch(job);
   }
   if (job[0] == "crop") {
     return crop(job);

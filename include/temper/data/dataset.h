@@ -22,6 +22,7 @@ struct SampleInfo {
 // The bytes of an image file, e.g. JPEG.
 struct EncodedImage {
   std::span<const std::uint8_t> bytes;
+  bool upright = false;  // is to be turned as its EXIF orientation says
 };
 
 // What a data set holds of one sample, not decoded.

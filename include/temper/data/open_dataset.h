@@ -31,8 +31,9 @@ namespace temper {
 struct DatasetOptions {
   std::string format = "folder";
   std::string path;
-  int channels = 3;  // 1: gray by Pillow's L formula; 3: RGB; 0: as stored, files always RGB
-  int classes = 0;   // checked against the data; 0: whatever the data holds
+  int channels = 3;      // 1: gray by Pillow's L formula; 3: RGB; 0: as stored, files always RGB
+  int classes = 0;       // checked against the data; 0: whatever the data holds
+  bool upright = false;  // image files are turned as their EXIF orientation says
 };
 
 // Throws ConfigError, which says what is wrong, where, and what to do, for a missing or unusable

@@ -79,6 +79,7 @@ struct DataConfig {
   std::optional<std::int64_t> workers;  // nullopt: auto
   ByteSize memory_limit{std::uint64_t{4} << 30};
   std::string cache = "none";
+  std::string exif_orientation = "ignore";  // ignore, apply
   std::string on_bad_sample = "error";
   std::string last_batch = "keep";
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
