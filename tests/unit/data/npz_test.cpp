@@ -117,6 +117,33 @@ TEST_F(Npz, FloatsMayLieAnywhereInTheFile) {
   }
 }
 
+// More than the piece that is checked at a time.
+TEST_F(Npz, LongArraysAreCheckedInPieces) {
+  std::vector<std::uint8_t> pixels = counting(3 << 20);
+  std::string file = zip(
+      {{"images.npy", npy("|u1", "(2, 1024, 1536)", raw_bytes(pixels))}, {"labels.npy", kLabels}});
+  const auto dataset = open_archive(file);
+  EXPECT_EQ(dataset->load(1).bytes()[5], pixels[(3 << 19) + 5]);
+  file[(2 << 20) + 7] = static_cast<char>(file[(2 << 20) + 7] ^ 1);
+  EXPECT_THROW((void)open_archive(file), DataError);
+}
+
+TEST_F(Npz, SizesThatDeflateCannotReachAreRefusedBeforeTheyAreAllocated) {
+  std::string file = zip({{"images.npy", "abcdefgh"}, {"labels.npy", kLabels}});
+  const std::size_t entry = file.find("PK\1\2");
+  for (const auto& [method, size] :
+       {std::pair{std::size_t{8}, std::size_t{22}}, std::pair{entry + 10, entry + 24}}) {
+    file[method] = 8;
+    file.replace(size, 4, little_endian(0xfffffff0, 4));
+  }
+  try {
+    (void)open_archive(file);
+    FAIL() << "no error";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("claims a size that deflate cannot reach"));
+  }
+}
+
 // As if they were larger than what is checked at the start.
 TEST_F(Npz, LargeArraysAreCheckedWhenTheyAreRead) {
   const std::string images = npy("<f4", "(2, 1, 2)", raw_bytes<float>({0, 1, 0.5F, 2}));
