@@ -72,8 +72,9 @@ class Datatool(ProgramTest):
     def test_imagenet100_by_the_commands_of_the_documentation(self):
         text = (SOURCE / "docs/data.md").read_text().split("## ImageNet-100")[1]
         loop = re.search(r"^for split.*?^done\n", text, re.MULTILINE | re.DOTALL).group(0)
-        (self.folder / "configs").symlink_to(SOURCE / "configs")
-        classes = (SOURCE / "configs/imagenet100_classes.txt").read_text().split()
+        (self.folder / "data").mkdir()
+        (self.folder / "data/imagenet100_classes.txt").symlink_to(SOURCE / "data/imagenet100_classes.txt")
+        classes = (SOURCE / "data/imagenet100_classes.txt").read_text().split()
         self.assertEqual(len(set(classes)), 100)
         self.assertEqual(classes, sorted(classes))
         self.json("unpack", "samples=101,size=4,classes=101", self.folder / "all")
