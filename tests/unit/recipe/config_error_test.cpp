@@ -122,7 +122,8 @@ TEST_F(ConfigErrors, BoundsAndChoices) {
        "did you mean 'imagenet'?"},
       {"data: {transform: {train: [crop]}}\n",
        "c.yaml:1:28: data.transform.train.name: 'crop' is not one of random_resized_crop, resize, "
-       "center_crop, random_crop, horizontal_flip"},
+       "center_crop, random_crop, horizontal_flip, vertical_flip, color_jitter, random_grayscale, "
+       "rand_augment, trivial_augment_wide, random_erasing"},
       {"data: {transform: {train: [{size: 3}]}}\n",
        "c.yaml:1:28: data.transform.train: expected a step such as {name: random_crop, size: 32}, "
        "found no name"},
