@@ -74,6 +74,13 @@ TEST_F(Export, ANpzFileHoldsTheSameImages) {
       0U);
   EXPECT_EQ(write_folder(*copy, folder_ / "out", 1), 6U);
   expect_same_samples(*open("out"), *source_);
+  // Programs that stream an archive trust the header in front of a member: checksum and sizes.
+  const std::string file = read_file(folder_ / "x.npz");
+  const std::size_t entry = file.find("PK\1\2");
+  const std::size_t extra = std::string("images.npy").size() + 4;
+  EXPECT_EQ(number_at(file, 14, 4), number_at(file, entry + 16, 4));
+  EXPECT_GT(number_at(file, 30 + extra), 6U * 60);
+  EXPECT_EQ(number_at(file, 30 + extra), number_at(file, entry + 46 + extra));
 }
 
 TEST_F(Export, FloatsGoToNpzAndBack) {

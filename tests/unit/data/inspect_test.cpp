@@ -8,6 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "data/formats.h"
 #include "support/scratch_folder.h"
 #include "temper/core/error.h"
 #include "temper/data/open_dataset.h"
@@ -45,6 +46,23 @@ TEST_F(Inspect, VerifyListsBadFilesInOrder) {
   EXPECT_THAT(to_text(report), HasSubstr("600 samples, 2 bad"));
   const auto json = nlohmann::json::parse(to_json(report));
   EXPECT_EQ(json["bad"][1]["reason"], "empty file");
+}
+
+// The array is read as if it were larger than what opening checks.
+TEST(Verify, ReadsTheStorageAsAWholeToo) {
+  const ScratchFolder folder;
+  std::string file = zip({{"images.npy", npy("|u1", "(1, 1, 2)", "ab")},
+                          {"labels.npy", npy("|u1", "(1,)", std::string(1, '\0'))}});
+  const auto report_of = [&] {
+    write_bytes(folder / "x.npz", file);
+    const auto dataset = open_npz({"npz", (folder / "x.npz").string(), 0, 0}, {.check_limit = 0});
+    return verify_dataset(*dataset, 1);
+  };
+  EXPECT_TRUE(report_of().bad.empty());
+  file.replace(file.find("ab"), 2, "aB");
+  const VerifyReport report = report_of();
+  ASSERT_EQ(report.bad.size(), 1U);
+  EXPECT_THAT(report.bad[0].reason, HasSubstr("wrong checksum"));
 }
 
 TEST_F(Inspect, StatisticsDescribeTheData) {
