@@ -16,6 +16,7 @@
 #include "temper/core/error.h"
 #include "temper/core/file.h"
 #include "temper/data/open_dataset.h"
+#include "unit/data/pack_files.h"
 #include "unit/data/test_images.h"
 
 namespace temper {
@@ -159,6 +160,23 @@ TEST_F(FolderCache, DamageIsNoticed) {
   (void)testing::internal::GetCapturedStderr();
   write_bytes(file, good);
   EXPECT_TRUE(load_folder_cache(root(), ""));
+}
+
+TEST_F(FolderCache, NumbersOutOfRangeAreDamageWhateverTheChecksumSays) {
+  (void)write_folder_cache(root(), "");
+  const auto file = root() / kFolderCacheName;
+  const std::string good = read_file(file);
+  const std::size_t last = good.size() - 16;  // length of the path, label, size
+  for (const std::size_t at : {last, last + 4}) {
+    for (const std::uint64_t value : {std::uint64_t{2}, std::uint64_t{UINT32_MAX}}) {
+      std::string bad = good;
+      put_number(bad, at, value, 4);
+      put_number(bad, 12, crc32_of(bytes_of(bad).subspan(16)), 4);
+      write_bytes(file, bad);
+      EXPECT_TRUE(lists_folders());
+      EXPECT_THAT(warning_, HasSubstr("it is damaged"));
+    }
+  }
 }
 
 }  // namespace
