@@ -100,13 +100,32 @@ bool read_header(Decoder& decoder, std::span<const std::uint8_t> data) {
   return true;
 }
 
+// Whether the coefficients are known so roughly that libjpeg smooths the blocks: a progressive file
+// without its last scans. Smoothing does not go together with skipped rows and columns.
+bool is_smoothed(const jpeg_decompress_struct& info) {
+  constexpr int kSmoothedFrom = 1;
+  constexpr int kSmoothedTo = 10;
+  for (int i = 0;
+       info.progressive_mode != FALSE && info.coef_bits != nullptr && i < info.num_components;
+       ++i) {
+    const int* bits = info.coef_bits[i];
+    if (std::any_of(bits + kSmoothedFrom, bits + kSmoothedTo, [](int b) { return b != 0; })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // Chooses the columns [x, x + width), which become more.
 bool start_columns(Decoder& decoder, JDIMENSION& x, JDIMENSION& width) {
   if (setjmp(decoder.escape) != 0) {
     return false;
   }
   jpeg_start_decompress(&decoder.info);
-  if (width < decoder.info.output_width) {
+  if (is_smoothed(decoder.info)) {
+    x = 0;
+    width = decoder.info.output_width;
+  } else if (width < decoder.info.output_width) {
     jpeg_crop_scanline(&decoder.info, &x, &width);
   }
   return true;
@@ -117,7 +136,11 @@ bool read_rows(Decoder& decoder, JDIMENSION begin, JDIMENSION end, std::uint8_t*
   if (setjmp(decoder.escape) != 0) {
     return false;
   }
-  if (begin > 0) {
+  if (is_smoothed(decoder.info)) {
+    while (decoder.info.output_scanline < begin) {
+      jpeg_read_scanlines(&decoder.info, &out, 1);
+    }
+  } else if (begin > 0) {
     jpeg_skip_scanlines(&decoder.info, begin);
   }
   while (decoder.info.output_scanline < end) {
@@ -177,6 +200,9 @@ class JpegDecoder final : public ImageDecoder {
     const auto rows = static_cast<std::uint64_t>(region.height);
     JDIMENSION x = 0, columns = 0;
     choose_columns(region, width(), x, columns);
+    if (info().progressive_mode != FALSE) {
+      columns = info().image_width;
+    }
     constexpr std::uint64_t kWidestBlock = 32;  // the columns begin at a whole block of samples
     std::uint64_t bytes = area(columns + kWidestBlock, rows) *
                           static_cast<std::uint64_t>(std::max(info().num_components, channels));

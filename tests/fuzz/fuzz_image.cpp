@@ -30,6 +30,17 @@ std::optional<Image> whole_picture(const EncodedImage& file, int channels) {
   }
 }
 
+// Of a huge picture the header has to do.
+bool is_small(const EncodedImage& file) {
+  constexpr std::int64_t kPixels = 1 << 20;
+  try {
+    const auto decoder = open_image(file);
+    return std::int64_t{decoder->width()} * decoder->height() <= kPixels;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
 // A place in the picture that depends on the input.
 Rectangle some_region(std::span<const std::uint8_t> data, int width, int height, unsigned turn) {
   std::uint32_t hash = 2166136261U + turn;
@@ -50,13 +61,14 @@ void compare_region(const EncodedImage& file, int channels, const std::optional<
                     unsigned turn) {
   const auto decoder = open_image(file);
   const Rectangle region = some_region(file.bytes, decoder->width(), decoder->height(), turn);
+  const std::uint64_t announced = decoder->memory_needed(region, channels);
   Buffer buffer;
   const PictureRegion part = decoder->decode(region, channels, buffer);
   const ImageView& pixels = part.pixels;
   expect(part.x <= region.x && part.y <= region.y &&
          part.x + pixels.width >= region.x + region.width &&
          part.y + pixels.height >= region.y + region.height);
-  expect(buffer.capacity() <= decoder->memory_needed(region, channels) + 64);
+  expect(buffer.capacity() <= announced);
   if (!whole) {
     return;  // the damage lies elsewhere
   }
@@ -79,6 +91,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const bool upright : {false, true}) {
     const EncodedImage file{input, upright};
     for (const int channels : {1, 3}) {
+      if (!is_small(file)) {
+        continue;
+      }
       const std::optional<Image> whole = whole_picture(file, channels);
       for (unsigned turn = 0; turn < 2; ++turn) {
         try {
