@@ -60,26 +60,32 @@ StoredSample SampleLoader::read(std::uint32_t sample, SampleCost& cost) {
 SampleCost SampleLoader::load(std::uint32_t sample, const SampleRandom& random,
                               FetchedSample* fetched, std::byte* out) {
   SampleCost cost;
-  try {
-    if (fetched != nullptr) {
-      process(sample, fetched->stored, random, cost, out);
-    } else {
-      if (!has_room(parts_.dataset.stored_size(sample))) {
-        throw NeedsMemory{parts_.dataset.stored_size(sample)};
+  // How much is needed shows step by step: the file, then what its header says. Each time round
+  // more is there, so this ends.
+  while (true) {
+    try {
+      if (fetched != nullptr) {
+        process(sample, fetched->stored, random, cost, out);
+        break;
+      }
+      const std::uint64_t size = parts_.dataset.stored_size(sample);
+      if (!has_room(size)) {
+        throw NeedsMemory{size};
       }
       process(sample, read(sample, cost), random, cost, out);
+      break;
+    } catch (const NeedsMemory& need) {
+      if (fetched != nullptr) {
+        fetched->buffer.release();
+        fetched->lease.shrink(0);
+        fetched = nullptr;
+      }
+      if (!wait_for_room(need.bytes)) {
+        throw DataError(concat(parts_.dataset.sample_name(sample), ": needs ", need.bytes,
+                               " bytes to be decoded, more than data.memory_limit of ",
+                               parts_.budget.limit(), " bytes leaves beside the queue of batches"));
+      }
     }
-  } catch (const NeedsMemory& need) {
-    if (fetched != nullptr) {
-      fetched->buffer.release();
-      fetched->lease.shrink(0);
-    }
-    if (!wait_for_room(need.bytes)) {
-      throw DataError(concat(parts_.dataset.sample_name(sample), ": needs ", need.bytes,
-                             " bytes to be decoded, more than data.memory_limit of ",
-                             parts_.budget.limit(), " bytes leaves beside the queue of batches"));
-    }
-    process(sample, read(sample, cost), random, cost, out);
   }
   cached_.reset();
   forget_large_sample();

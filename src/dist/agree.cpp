@@ -23,6 +23,14 @@ std::string text_of(Communicator& communicator, const std::string& text, int roo
 
 }  // namespace
 
+std::vector<std::string> gather_texts(Communicator& communicator, const std::string& text) {
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < communicator.world_size(); ++rank) {
+    texts.push_back(text_of(communicator, text, rank));
+  }
+  return texts;
+}
+
 void throw_if_any_failed(Communicator& communicator, const std::string& error) {
   const int world_size = communicator.world_size();
   at::Tensor failed =

@@ -6,7 +6,9 @@
 #include <chrono>
 #include <cmath>
 
+#include "temper/core/log.h"
 #include "temper/data/sampler.h"
+#include "temper/dist/agree.h"
 #include "temper/dist/rank_failure.h"
 
 namespace temper {
@@ -90,9 +92,9 @@ void count_batch(Classifier& model, const ImageBatch& batch,
 // Sums the integer counts over ranks. A rank that was stopped makes the whole result incomplete,
 // one that failed ends the evaluation on all.
 void reduce(EvaluationResult& result, const RankFailure& failure, Communicator& communicator) {
-  std::vector<std::int64_t> counts{result.samples, result.clean_correct, result.top5_correct,
-                                   result.complete ? 0 : 1, failure ? 1 : 0};
-  constexpr std::size_t kFixed = 5;
+  std::vector<std::int64_t> counts{result.samples,     result.clean_correct,    result.top5_correct,
+                                   result.bad_samples, result.complete ? 0 : 1, failure ? 1 : 0};
+  constexpr std::size_t kFixed = 6;
   constexpr std::size_t kPerAttack = 3;
   for (const AttackResult& attack : result.attacks) {
     counts.insert(counts.end(),
@@ -119,13 +121,41 @@ void reduce(EvaluationResult& result, const RankFailure& failure, Communicator& 
   result.samples = sum[0];
   result.clean_correct = sum[1];
   result.top5_correct = sum[2];
-  result.complete = sum[3] == 0;
+  result.bad_samples = sum[3];
+  result.complete = sum[4] == 0;
   for (std::size_t i = 0; i < result.attacks.size(); ++i) {
     const std::int64_t* own = sum + kFixed + kPerAttack * i;
     result.attacks[i].robust_correct = own[0];
     result.attacks[i].zero_gradients = own[1];
     result.attacks[i].nonfinite_gradients = own[2];
     result.attacks[i].seconds = seconds.const_data_ptr<double>()[i];
+  }
+}
+
+// Names the samples that were left out, or ends the evaluation when there are too many.
+void report_bad_samples(const EvaluationResult& result, const std::string& errors,
+                        const EvaluationOptions& options, Communicator& communicator) {
+  if (result.bad_samples == 0) {
+    return;
+  }
+  const PurposeScope scope(communicator, "bad samples");
+  std::string last;
+  for (const std::string& text : gather_texts(communicator, errors)) {
+    for (const std::string& line : split(text, '\n')) {
+      if (!line.empty()) {
+        last = line;
+        if (communicator.is_main_rank()) {
+          log_warning("a bad sample is left out: ", line);
+        }
+      }
+    }
+  }
+  const auto all = static_cast<double>(result.samples + result.bad_samples);
+  if (static_cast<double>(result.bad_samples) > options.max_bad_samples * all) {
+    throw AgreedError(concat(result.bad_samples, " bad samples among ", all,
+                             ", more than data.max_bad_samples allows, ",
+                             100 * options.max_bad_samples, " %; the last one: ", last,
+                             "; `datatool verify` lists all of them"));
   }
 }
 
@@ -176,6 +206,7 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
   }
   loader.start(0, plan_batches(options, communicator));
   const auto stopped = [&] { return options.stop_requested && options.stop_requested(); };
+  std::string bad_samples;
   // There is no collective in this loop: a rank that fails in it can still tell the others.
   RankFailure failure;
   try {
@@ -186,6 +217,10 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
       std::optional<HostBatch> batch = loader.next_unless(stopped);
       if (!batch) {
         break;
+      }
+      for (const BadSampleNote& bad : batch->bad) {
+        ++result.bad_samples;
+        bad_samples += concat(bad.error.substr(0, bad.error.find('\n')), "\n");
       }
       if (batch->count > 0) {
         count_batch(model, to_device(*batch, options.placement), attacks, options, result);
@@ -201,6 +236,7 @@ EvaluationResult evaluate(Classifier& model, Loader& loader,
   // A request may have cut the attack on the last batch short: its counts mean nothing.
   result.complete = !stopped();
   reduce(result, failure, communicator);
+  report_bad_samples(result, bad_samples, options, communicator);
   return result;
 }
 

@@ -265,6 +265,22 @@ std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& 
                        .upright = config.data.exif_orientation == "apply"});
 }
 
+LoaderOptions loader_options(const Config& config, bool training) {
+  const std::uint64_t quarter = config.data.memory_limit.bytes / 4;
+  const bool shared = config.data.validation.has_value();
+  const bool skips = config.data.on_bad_sample == "skip";
+  return {.memory_limit = !shared    ? config.data.memory_limit.bytes
+                          : training ? config.data.memory_limit.bytes - quarter
+                                     : quarter,
+          .cache = config.data.cache == "ram",
+          .on_bad_sample = !skips     ? BadSamplePolicy::kError
+                           : training ? BadSamplePolicy::kReplace
+                                      : BadSamplePolicy::kLeaveOut,
+          .seed = config.run.seed,
+          .image_size = static_cast<int>(config.data.image_size),
+          .channels = static_cast<int>(config.data.channels)};
+}
+
 Transform build_transform(const Config& config, bool training) {
   const TransformConfig& transform =
       training ? config.data.transform.train : config.data.transform.evaluation;

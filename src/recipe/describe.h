@@ -160,15 +160,23 @@ void describe(Visitor& visit, DataConfig& data) {
          .max = 1024,
          .absent = "auto"});
   visit("memory_limit", data.memory_limit,
-        {.help = "Bytes that the loader of a process may hold.", .min = 1});
+        {.help = "Bytes that the loaders of a process may hold: batches, what is decoded, and the "
+                 "cache.",
+         .min = 1});
   visit("cache", data.cache,
-        {.help = "Keep decoded images.", .choices = {"none"}, .later = {"ram"}});
+        {.help = "`ram` keeps what was read, as it is stored, as far as `memory_limit` allows.",
+         .choices = {"none", "ram"}});
   visit("exif_orientation", data.exif_orientation,
         {.help =
              "Orientation in JPEG and PNG files: `ignore` it, as torchvision does, or `apply` it.",
          .choices = {"ignore", "apply"}});
   visit("on_bad_sample", data.on_bad_sample,
-        {.help = "What a damaged file does.", .choices = {"error"}, .later = {"skip"}});
+        {.help = "What a damaged file does. `error` ends the run and names it. `skip` puts another "
+                 "sample, chosen by the seed, in its place, and in evaluation leaves it out; each "
+                 "is named and counted.",
+         .choices = {"error", "skip"}});
+  visit("max_bad_samples", data.max_bad_samples,
+        {.help = "With `skip`: part of an epoch's samples; more end the run.", .min = 0, .max = 1});
   visit("last_batch", data.last_batch,
         {.help = "The smaller last batch of a training epoch. Evaluation always keeps it.",
          .choices = {"keep", "drop"}});

@@ -128,11 +128,10 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   const auto model = build_architecture(config, catalogs);
   load_weights(*model, run.checkpoint, run.weights);
   model->to(runtime.placement().device, runtime.placement().dtype);
-  Loader loader(*dataset, build_transform(config, false),
-                {.threads = runtime.threads().loader,
-                 .memory_limit = config.data.memory_limit.bytes,
-                 .image_size = static_cast<int>(config.data.image_size),
-                 .channels = static_cast<int>(config.data.channels)});
+  LoaderOptions options = loader_options(config, false);
+  options.threads = runtime.threads().loader;
+  options.memory_limit = config.data.memory_limit.bytes;
+  Loader loader(*dataset, build_transform(config, false), options);
   const auto watch = runtime.watch_loaders({&loader});
   runtime.heartbeat().set_phase("evaluation");
   const EvaluationResult result = evaluate(
@@ -141,6 +140,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
        .samples = static_cast<std::uint64_t>(config.validation.samples.value_or(0)),
        .batch_size =
            static_cast<std::uint64_t>(config.validation.batch_size.value_or(kDefaultBatch)),
+       .max_bad_samples = config.data.max_bad_samples,
        .seed = config.run.seed,
        .placement = runtime.placement(),
        .stop_requested = [&] { return runtime.stop_requested() != StopRequest::kNone; },

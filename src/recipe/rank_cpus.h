@@ -1,6 +1,7 @@
 #pragma once
 // Threads of a rank: its part of the host's cores, beside the other ranks and the other jobs.
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -39,6 +40,10 @@ class RankCpus {
   void keep_compute(int count);
 
   [[nodiscard]] const RankThreads& threads() const { return threads_; }
+  // Cores that a rank of this host may use, for advice.
+  [[nodiscard]] int cores_of_rank() const {
+    return std::max(1, static_cast<int>(wish_.budget.cores.size()) / std::max(1, wish_.ranks));
+  }
   // Whether this rank speaks for its host.
   [[nodiscard]] bool is_leader() const { return local_rank_ == 0; }
   // Loader threads now, beside the jobs that run now, whose number goes to `jobs`.

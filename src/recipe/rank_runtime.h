@@ -39,6 +39,7 @@ class RankRuntime {
   [[nodiscard]] const RankThreads& threads() const { return cpus_.threads(); }
   // Compute threads are part of what makes a run repeatable: a resumed run keeps its number.
   void set_compute_threads(int count);
+  [[nodiscard]] int cores_of_rank() const { return cpus_.cores_of_rank(); }
   // While the result lives, the loaders' threads follow the other jobs on this host.
   [[nodiscard]] std::unique_ptr<LoaderWatch> watch_loaders(std::vector<Loader*> loaders);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }

@@ -235,13 +235,12 @@ void TrainingRank::build_loaders() {
             .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
             .global_batch_size = global_batch,
             .max_updates = config_.training.max_updates.value_or(0)};
-  const LoaderOptions options{.threads = runtime_.threads().loader,
-                              .memory_limit = config_.data.memory_limit.bytes,
-                              .seed = config_.run.seed,
-                              .image_size = static_cast<int>(config_.data.image_size),
-                              .channels = static_cast<int>(config_.data.channels)};
+  LoaderOptions options = loader_options(config_, true);
+  options.threads = runtime_.threads().loader;
   train_loader_ = std::make_unique<Loader>(*data_.train, build_transform(config_, true), options);
   if (data_.validation) {
+    options = loader_options(config_, false);
+    options.threads = runtime_.threads().loader;
     validation_loader_ =
         std::make_unique<Loader>(*data_.validation, build_transform(config_, false), options);
   }
@@ -289,6 +288,8 @@ TrainerOptions TrainingRank::trainer_options() const {
           .checkpoint_every = config_.checkpoint.every,
           .log_every = config_.logging.every,
           .compare_replicas_every = config_.distributed.compare_replicas,
+          .max_bad_samples = config_.data.max_bad_samples,
+          .loader_cpus = runtime_.cores_of_rank(),
           .classes = config_.data.classes,
           .best = {.kind = config_.checkpoint.best.metric == "clean_accuracy"
                                ? BestMetric::Kind::kCleanAccuracy
@@ -310,6 +311,7 @@ EvaluationResult TrainingRank::validate() {
        .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
        .batch_size =
            static_cast<std::uint64_t>(config_.validation.batch_size.value_or(kDefaultBatch)),
+       .max_bad_samples = config_.data.max_bad_samples,
        .seed = config_.run.seed,
        .placement = runtime_.placement(),
        .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; },

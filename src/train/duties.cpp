@@ -67,7 +67,7 @@ bool Trainer::Loop::validate() {
   if (!result.complete) {
     // All ranks know that one was stopped; now they agree on the reason.
     summary_.begin();
-    summary_.reduce(own_stop_request(), false, clock_.take(), 0, statistics_);
+    summary_.reduce(own_stop_request(), false, 0, clock_.take(), 0, statistics_);
     stop_ = stop_reason_of(summary_.values().cpu().const_data_ptr<double>());
     stopped_ = true;
     require(stop_ != StopReason::kFinished, "a validation was cut short without a stop request");

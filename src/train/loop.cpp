@@ -23,7 +23,8 @@ Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
       statistics_(parts.model),
       summary_(parts.communicator, options.placement, statistics_.flat_size()),
       outcomes_(options.placement.device),
-      watch_(options.classes) {}
+      watch_(options.classes),
+      data_watch_(parts.communicator, options.max_bad_samples, options.shape.samples_per_epoch) {}
 
 RunParts Trainer::Loop::run_parts() const {
   return {.model = parts_.model,
@@ -150,8 +151,9 @@ void Trainer::Loop::step() {
 
     enter(Phase::kCommunication, "communication");
     note_save_requests();
-    summary_.reduce(own_stop_request(), static_cast<bool>(failure_), clock_.take(),
-                    peak_memory_to_log(), statistics_);
+    summary_.reduce(own_stop_request(), static_cast<bool>(failure_),
+                    data_watch_.bad_samples(next_update_), clock_.take(), peak_memory_to_log(),
+                    statistics_);
 
     enter(Phase::kOptimizer, "optimizer");
     const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
@@ -174,15 +176,7 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   const auto epoch = static_cast<std::uint32_t>(next_update_ / per_epoch);
   const auto first = static_cast<std::uint64_t>(next_update_ % per_epoch);
   if (loading_epoch_ != epoch && !failure_) {
-    std::vector<std::vector<std::uint32_t>> batches;
-    const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
-    for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
-      for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, u).micro_batches) {
-        batches.push_back(std::move(micro_batch.samples));
-      }
-    }
-    parts_.loader.start(epoch, std::move(batches));
-    loading_epoch_ = epoch;
+    start_loading(epoch, first);
   }
   const GlobalBatch plan = parts_.sampler.global_batch(epoch, first);
   DeviceUpdate update{.micro_batches = {},
@@ -193,6 +187,21 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   return update;
 }
 
+// From an update of an epoch to its end.
+void Trainer::Loop::start_loading(std::uint32_t epoch, std::uint64_t first) {
+  const std::int64_t per_epoch = options_.shape.updates_per_epoch;
+  std::vector<std::vector<std::uint32_t>> batches;
+  const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
+  for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
+    for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, u).micro_batches) {
+      batches.push_back(std::move(micro_batch.samples));
+    }
+  }
+  loaded_ = parts_.loader.statistics();
+  parts_.loader.start(epoch, std::move(batches));
+  loading_epoch_ = epoch;
+}
+
 ImageBatch Trainer::Loop::fetch_batch() {
   if (!failure_) {
     try {
@@ -201,6 +210,7 @@ ImageBatch Trainer::Loop::fetch_batch() {
           parts_.loader.next_unless([this] { return own_stop_request() != StopReason::kFinished; });
       if (batch) {
         ImageBatch images = to_device(*batch, options_.placement);
+        data_watch_.note(next_update_, batch->bad);
         parts_.loader.recycle(std::move(*batch));
         return images;
       }
@@ -277,6 +287,7 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
   }
   save_requested_ = save_requested_ || values[kSaveRanks] > 0;
   progress.update = launched.update + 1;
+  report_bad_samples(static_cast<std::int64_t>(values[kBadSampleCount]));
   progress.samples += launched.samples;
   const bool skipped = values[kSkipped] != 0;
   progress.skipped_in_a_row = skipped ? progress.skipped_in_a_row + 1 : 0;
@@ -303,6 +314,37 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
     parts_.sink.write(interval_.record(epoch_of(progress.update), progress, launched.learning_rate,
                                        parts_.communicator.world_size()));
     interval_.restart();
+  }
+  if (progress.update % options_.shape.updates_per_epoch == 0) {
+    report_loading();
+  }
+}
+
+void Trainer::Loop::report_bad_samples(std::int64_t count) {
+  if (count > 0) {
+    for (DataWatch::Details& details :
+         data_watch_.take_bad_samples(progress.update - 1, epoch_of(progress.update), count)) {
+      if (parts_.communicator.is_main_rank()) {
+        log_warning("update ", progress.update,
+                    ": a bad sample is replaced: ", std::get<std::string>(details.back().second));
+      }
+      event("bad_sample", std::move(details));
+    }
+  }
+  data_watch_.forget_before(progress.update);
+}
+
+// At the end of an epoch; the next one may be loading already.
+void Trainer::Loop::report_loading() {
+  const bool next_is_loading = loading_epoch_ >= epoch_of(progress.update);
+  LoaderStatistics statistics = next_is_loading ? loaded_ : parts_.loader.statistics();
+  event("epoch_loaded", DataWatch::summarize(parts_.communicator, statistics));
+  if (const std::string advice = loader_advice(statistics, options_.loader_cpus);
+      options_.loader_cpus > 0 && !advice.empty()) {
+    if (parts_.communicator.is_main_rank()) {
+      log_warning("epoch ", epoch_of(progress.update), ": ", advice);
+    }
+    event("warning", {{"warning", std::string("slow_data")}, {"text", advice}});
   }
 }
 

@@ -11,6 +11,7 @@
 #include "temper/dist/delayed_read.h"
 #include "temper/dist/rank_failure.h"
 #include "temper/train/trainer.h"
+#include "train/data_watch.h"
 #include "train/interval.h"
 #include "train/numerics_watch.h"
 #include "train/phase_clock.h"
@@ -46,6 +47,9 @@ class Trainer::Loop {
   void step();
   DeviceUpdate fetch();
   [[nodiscard]] ImageBatch fetch_batch();
+  void start_loading(std::uint32_t epoch, std::uint64_t first);
+  void report_bad_samples(std::int64_t count);
+  void report_loading();
   [[nodiscard]] ImageBatch empty_batch();
   void compute_gradients(const DeviceUpdate& update);
   void compute_micro_batch(const ImageBatch& batch, double scale, bool last);
@@ -89,6 +93,8 @@ class Trainer::Loop {
   PhaseClock clock_;
   LoggingInterval interval_;
   NumericsWatch watch_;
+  DataWatch data_watch_;
+  LoaderStatistics loaded_;  // of the epoch before the one that is being loaded
   Clock::time_point started_ = Clock::now();
 };
 

@@ -41,10 +41,12 @@ void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
   values_[kNonfiniteRanks].add_(output.loss.isfinite().logical_not());
 }
 
-void UpdateSummary::reduce(StopReason stop, bool failed, const std::array<double, kPhases>& seconds,
-                           std::int64_t peak_memory, PendingStatistics& statistics) {
+void UpdateSummary::reduce(StopReason stop, bool failed, std::int64_t bad_samples,
+                           const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
+                           PendingStatistics& statistics) {
   std::vector<double> host(kFieldCount + static_cast<std::size_t>(communicator_.world_size()), 0);
   host[kFailedRanks] = failed ? 1 : 0;
+  host[kBadSampleCount] = static_cast<double>(bad_samples);
   for (std::size_t i = 0; i < kStopOrder.size(); ++i) {
     host[kStopFlags + i] = stop == kStopOrder[i] ? 1 : 0;
   }

@@ -26,7 +26,8 @@ enum SummaryField : std::int64_t {
   kPredictionSum,  // of predicted classes
   kPredictionSquareSum,
   kSampleCount,
-  kSaveRanks,  // asked to save and go on
+  kSaveRanks,       // asked to save and go on
+  kBadSampleCount,  // that were replaced
   kNonfiniteRanks,
   kFailedRanks,
   kStopFlags,                       // one place for each StopReason but kFinished
@@ -51,8 +52,10 @@ class UpdateSummary {
   void ask_to_save() { values_[kSaveRanks].add_(1); }
   // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes
   // one collective. `failed`: this rank had to do without its samples.
-  void reduce(StopReason stop, bool failed, const std::array<double, kPhases>& seconds,
-              std::int64_t peak_memory, PendingStatistics& statistics);
+  // `bad_samples`: replaced ones of this rank.
+  void reduce(StopReason stop, bool failed, std::int64_t bad_samples,
+              const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
+              PendingStatistics& statistics);
   // Decides from the reduced flags and the averaged gradients whether the update counts; float32
   // scalar on the device, 1: skip.
   [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm);

@@ -41,6 +41,7 @@ struct EvaluationOptions {
   std::uint64_t dataset_size = 0;
   std::uint64_t samples = 0;       // how many to use, evenly spaced over the data set; 0: all
   std::uint64_t batch_size = 128;  // per rank
+  double max_bad_samples = 0.01;   // part that the loader may leave out; more end the evaluation
   std::uint64_t seed = 0;
   Placement placement{};
   // Optional; true cuts this rank's work short, and must stay true. The result of all ranks is then
@@ -70,7 +71,8 @@ struct ShareInterval {
 [[nodiscard]] ShareInterval share_interval(std::int64_t correct, std::int64_t samples);
 
 struct EvaluationResult {
-  std::int64_t samples = 0;
+  std::int64_t samples = 0;      // that count
+  std::int64_t bad_samples = 0;  // left out, as they could not be loaded
   std::int64_t clean_correct = 0;
   std::int64_t top5_correct =
       0;  // label among the five largest logits; 0 with fewer than 10 classes
@@ -85,7 +87,8 @@ struct EvaluationResult {
 
 // A collective. What fails on one rank alone, an unreadable sample for one, is a RankFailureError
 // on all. The model is used with its running statistics; its modes are as before afterwards.
-// `loader` belongs to the data set and must have no random transform. Random starts are keyed by
+// `loader` belongs to the data set and must have no random transform; it may leave out bad samples,
+// which are named in warnings of the main rank, but never replace them. Random starts are keyed by
 // sample, so they do not depend on the sharding.
 [[nodiscard]] EvaluationResult evaluate(Classifier& model, Loader& loader,
                                         const std::vector<NamedAttack>& attacks,

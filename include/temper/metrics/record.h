@@ -58,7 +58,8 @@ struct ValidationRecord {
 
 using EventDetail = std::variant<bool, std::int64_t, double, std::string>;
 
-// `what`: started, resumed, preempted, skipped_update, bad_sample, warning, finished.
+// `what`: started, resumed, preempted, saved, skipped_update, bad_sample, epoch_loaded, warning,
+// finished.
 struct Event {
   std::string what;
   int epoch = 0;

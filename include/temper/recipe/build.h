@@ -10,6 +10,7 @@
 #include "temper/attacks/pgd.h"
 #include "temper/checkpoint/state_dict.h"
 #include "temper/data/dataset.h"
+#include "temper/data/loader.h"
 #include "temper/data/transform.h"
 #include "temper/eval/evaluation.h"
 #include "temper/methods/adversarial_training.h"
@@ -66,6 +67,8 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
 // ConfigError as open_dataset; `path` is one of data.train, data.validation, data.test.
 [[nodiscard]] std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& path);
 [[nodiscard]] Transform build_transform(const Config& config, bool training);
+// Without the number of threads. The loaders of training and validation share the memory limit.
+[[nodiscard]] LoaderOptions loader_options(const Config& config, bool training);
 
 // Samples of an update over all ranks.
 [[nodiscard]] std::int64_t global_batch_size(const Config& config, int world_size);

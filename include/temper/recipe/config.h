@@ -81,6 +81,7 @@ struct DataConfig {
   std::string cache = "none";
   std::string exif_orientation = "ignore";  // ignore, apply
   std::string on_bad_sample = "error";
+  double max_bad_samples = 0.01;
   std::string last_batch = "keep";
   friend bool operator==(const DataConfig&, const DataConfig&) = default;
 };

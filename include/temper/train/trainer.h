@@ -55,6 +55,8 @@ struct TrainerOptions {
   Period log_every{50, Period::Unit::kUpdates};
   // How often the bits of all ranks' tensors are compared, also before the first update; 0: never.
   Period compare_replicas_every{0, Period::Unit::kUpdates};
+  double max_bad_samples = 0.01;  // of an epoch, replaced by the loader; more end the run
+  int loader_cpus = 0;       // processors for this rank's loader threads, for advice; 0: no advice
   std::int64_t classes = 0;  // 0: no warnings about a network that learns nothing
   BestMetric best{};
   Placement placement{};
