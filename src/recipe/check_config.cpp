@@ -45,6 +45,7 @@ class Checker {
     problems_.add({}, paths.front(), text);
   }
 
+  void check_transform(const TransformConfig& transform, const std::string& path) const;
   void check_normalization() const;
   void check_budget(double value, const std::string& path) const;
 
@@ -68,7 +69,18 @@ void Checker::check_data() const {
     add({"data.validation", "validation.every"},
         "there is no data to validate with; give it, or set validation.every to 0ep");
   }
+  check_transform(data.transform.train, "data.transform.train");
+  check_transform(data.transform.evaluation, "data.transform.evaluation");
   check_normalization();
+}
+
+void Checker::check_transform(const TransformConfig& transform, const std::string& path) const {
+  for (const TransformStepConfig& step : transform.steps) {
+    if (step.name == "rand_augment" && step.magnitude >= step.bins) {
+      add({path + ".magnitude", path + ".bins", path},
+          concat("magnitude ", step.magnitude, " is not below the number of bins, ", step.bins));
+    }
+  }
 }
 
 void Checker::check_normalization() const {

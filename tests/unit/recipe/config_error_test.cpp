@@ -129,6 +129,13 @@ TEST_F(ConfigErrors, BoundsAndChoices) {
        "found no name"},
       {"data: {transform: {train: [{name: horizontal_flip, size: 3}]}}\n",
        "c.yaml:1:52: data.transform.train.size: unknown key"},
+      {"data: {transform: {train: [{name: rand_augment, magnitude: 31}]}}\n",
+       "c.yaml:1:60: data.transform.train.magnitude: magnitude 31 is not below the number of bins, "
+       "31"},
+      {"data: {transform: {train: [{name: color_jitter, hue: 0.6}]}}\n",
+       "c.yaml:1:54: data.transform.train.hue: must be at most 0.5, found 0.6"},
+      {"data: {exif_orientation: turn}\n",
+       "c.yaml:1:26: data.exif_orientation: 'turn' is not one of ignore, apply"},
       {"data: {transform: {train: [{name: random_resized_crop, scale: [1, 0.5]}]}}\n",
        "c.yaml:1:63: data.transform.train.scale: expected [least, largest]"},
   });

@@ -70,6 +70,43 @@ checkpoint: {best: {metric: clean_accuracy}}
   EXPECT_EQ(config.validation.batch_size, 10);
 }
 
+TEST_F(ConfigLoading, ColourStepsHaveDefaultsOfTheirOwn) {
+  const Config config = load(R"(
+data:
+  exif_orientation: apply
+  transform:
+    train:
+      - vertical_flip
+      - {name: color_jitter, brightness: 0.4, contrast: 0.3, saturation: 0.2, hue: 0.1}
+      - {name: random_grayscale, probability: 0.3}
+      - {name: rand_augment, operations: 3, magnitude: 4, bins: 5, fill: 128}
+      - trivial_augment_wide
+      - {name: random_erasing, scale: [0.1, 0.2], ratio: [1, 2], value: noise}
+      - random_erasing
+)")
+                            .config;
+  EXPECT_EQ(config.data.exif_orientation, "apply");
+  EXPECT_THAT(
+      config.data.transform.train.steps,
+      ElementsAre(
+          TransformStepConfig{.name = "vertical_flip"},
+          TransformStepConfig{.name = "color_jitter",
+                              .brightness = 0.4,
+                              .contrast = 0.3,
+                              .saturation = 0.2,
+                              .hue = 0.1},
+          TransformStepConfig{.name = "random_grayscale", .gray_probability = 0.3},
+          TransformStepConfig{
+              .name = "rand_augment", .operations = 3, .magnitude = 4, .bins = 5, .fill = 128},
+          TransformStepConfig{.name = "trivial_augment_wide"},
+          TransformStepConfig{.name = "random_erasing",
+                              .erased_scale = {0.1, 0.2},
+                              .erased_ratio = {1, 2},
+                              .value = "noise"},
+          TransformStepConfig{
+              .name = "random_erasing", .erased_scale = {0.02, 0.33}, .erased_ratio = {0.3, 3.3}}));
+}
+
 TEST_F(ConfigLoading, ExactlyOneBatchSizeIsSet) {
   EXPECT_EQ(load("").config.training.global_batch_size, 512);
   EXPECT_EQ(load("training: {global_batch_size: null}").config.training.global_batch_size, 512);
