@@ -140,6 +140,8 @@ TEST(SampleFileNames, AreTheOwnOnesWhereThoseAreSafe) {
                 ElementsAre("cat/0.jpg", "cat/1.jpg", "dog/2.jpg"))
         << name;
   }
+  EXPECT_THAT(sample_file_names(NamedFiles({"cat/1.jpg", "cat/2.jpg", "cat/3.jpg"})),
+              ElementsAre("cat/0.jpg", "cat/1.jpg", "dog/2.jpg"));
   EXPECT_THAT(sample_file_names(NamedFiles({"cat/a/1.jpg", "cat/2.jpg", "dog/1.jpg"})),
               ElementsAre("cat/0.jpg", "cat/1.jpg", "dog/2.jpg"));
   EXPECT_THAT(
