@@ -146,10 +146,6 @@ TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
       {"method: {name: mart}\n",
        "c.yaml:1:16: method.name: 'mart' comes in a later version; available: standard, pgd_at, "
        "mixed, trades"},
-      {"data: {cache: ram}\n",
-       "c.yaml:1:15: data.cache: 'ram' comes in a later version; available: none"},
-      {"data: {on_bad_sample: skip}\n",
-       "c.yaml:1:23: data.on_bad_sample: 'skip' comes in a later version; available: error"},
       {"data: {validation_split: 0.1}\n",
        "c.yaml:1:26: data.validation_split: comes in a later version; only 0 is accepted"},
       {"method: {weight_perturbation: {gamma: 0.01}}\n",
