@@ -7,6 +7,7 @@ The plug-in with OpenCV is loaded only when such a file is met.
 import functools
 import io
 import os
+import shutil
 import struct
 import subprocess
 import sys
@@ -144,6 +145,18 @@ def mapped_opencv(datatool, folder):
     return "libopencv_imgcodecs" in traced.stderr
 
 
+def add_lonely_program(folder, failures):
+    """A program without the plug-in says what is missing; JPEG and PNG do without."""
+    lonely = folder / "a" / "b" / "c" / "d" / "program"
+    lonely.parent.mkdir(parents=True)
+    shutil.copy(sys.argv[1], lonely)
+    program = Program(lonely)
+    program.add(["decode", 3, folder / "24.bmp"], refused_as(["unsupported format BMP: the plug-in libtemper_opencv.so is not in"]))
+    program.add(["decode", 3, folder / "png" / "class" / "a.png"], lambda answer: answer.refusal)
+    program.run()
+    failures += program.failures
+
+
 def main():
     program = Program(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
@@ -165,6 +178,7 @@ def main():
             Image.fromarray(picture(3)).save(folder / kind / "class" / f"a.{kind}")
         if mapped_opencv(sys.argv[2], folder / "png") or not mapped_opencv(sys.argv[2], folder / "bmp"):
             program.failures.append("OpenCV must be loaded for BMP files and for nothing else")
+        add_lonely_program(folder, program.failures)
     sys.exit(program.report())
 
 
