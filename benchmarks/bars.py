@@ -39,6 +39,19 @@ BARS = {
     "supervision": [
         Bar("share", 0.005, False, "heartbeat and supervision, share of an update of 5 ms"),
     ],
+    "loader": [
+        *(bar for cores in (1, 2) for bar in (
+            Bar(f"over_torchvision_{cores}", 2.5, True, f"images/s over torchvision's PIL path, cores: {cores}"),
+            Bar(f"over_best_{cores}", 1.5, True, f"images/s over the best of v2, ffcv, DALI, cores: {cores}"),
+            Bar(f"raw_over_ffcv_raw_{cores}", 1.0, True, f"pack of pixels over ffcv's, cores: {cores}"))),
+        Bar("memory", 0.25, False, "memory, share of the DataLoader's"),
+        Bar("first_batch", 0.15, False, "seconds to the first batch of 64, two cores"),
+        Bar("mib_a_thread", 10.0, False, "MiB that a further thread takes"),
+        Bar("mib_an_epoch", 0.2, False, "MiB that an epoch adds, after the sixth"),
+        Bar("two_jobs", 0.9, True, "images/s of two jobs together over those of one alone"),
+        Bar("wait_share", 0.02, False, "part of the time that a step of 20 ms waits for data"),
+        Bar("slow_open", 0.85, True, "images/s when opening a file takes 20 ms, over those without"),
+    ],
     "overlap": [],  # depends on how busy the cores are: shown, not judged
 }
 

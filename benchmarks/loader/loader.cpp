@@ -34,6 +34,7 @@ struct Settings {
   int step_milliseconds = 0;
   bool cache = false;
   bool memory_each_epoch = false;
+  bool first_epoch = false;
 };
 
 double seconds_since(Clock::time_point begin) {
@@ -110,6 +111,8 @@ nlohmann::ordered_json run(const Settings& settings) {
   while (loader.remaining() > 0) {  // warms the file cache
     loader.recycle(loader.next());
   }
+  const double first_epoch =
+      static_cast<double>(loader.statistics().samples) / seconds_since(begin);
   std::vector<double> rates, cpu, resident;
   for (int epoch = 1; epoch <= settings.epochs; ++epoch) {
     const double cpu_before = cpu_seconds();
@@ -131,6 +134,9 @@ nlohmann::ordered_json run(const Settings& settings) {
       {"resident_mib", resident.back()},
       {"batch_shape", {settings.batch, settings.image_size, settings.image_size, 3}},
       {"dtype", "uint8"}};
+  if (settings.first_epoch) {
+    result["first_epoch_img_per_s"] = first_epoch;
+  }
   if (settings.memory_each_epoch) {
     result["resident_mib_by_epoch"] = resident;
   }
@@ -151,6 +157,7 @@ int main(int argc, char** argv) {
   app.add_option("--task", settings.task)->check(CLI::IsMember({"train", "eval"}));
   app.add_option("--step-ms", settings.step_milliseconds, "what the caller does with a batch");
   app.add_flag("--cache", settings.cache, "keep stored samples in memory");
+  app.add_flag("--first-epoch", settings.first_epoch, "also the rate of the epoch that warms up");
   app.add_flag("--memory-each-epoch", settings.memory_each_epoch);
   try {
     app.parse(argc, argv);
