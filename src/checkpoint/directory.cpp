@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <charconv>
 #include <compare>
+#include <functional>
 #include <limits>
 #include <tuple>
 
@@ -80,14 +81,6 @@ std::vector<std::pair<int, fs::path>> epochs_of(const fs::path& folder) {
   return epochs;
 }
 
-void remove_old_epochs(const fs::path& folder, int keep) {
-  std::vector<std::pair<int, fs::path>> epochs = epochs_of(folder);
-  std::ranges::sort(epochs, std::greater());
-  for (std::size_t i = static_cast<std::size_t>(keep); i < epochs.size(); ++i) {
-    remove_file(epochs[i].second);
-  }
-}
-
 // Samples seen, then the epoch of the name; -1 when unknown.
 std::pair<std::int64_t, int> progress_of(const Value& checkpoint, const fs::path& path) {
   std::int64_t samples = -1;
@@ -127,8 +120,8 @@ bool is_about_space(int code) { return code == ENOSPC || code == EDQUOT || code 
 
 }  // namespace
 
-CheckpointDirectory::CheckpointDirectory(fs::path path, int keep)
-    : path_(std::move(path)), keep_(keep) {
+CheckpointDirectory::CheckpointDirectory(fs::path path, int keep, fs::path spared)
+    : path_(std::move(path)), keep_(keep), spared_(std::move(spared)) {
   require(keep >= 0, "keep must not be negative");
 }
 
@@ -136,6 +129,20 @@ fs::path CheckpointDirectory::epoch(int epoch) const {
   std::string number = std::to_string(epoch);
   number.insert(0, number.size() < 4 ? 4 - number.size() : 0, '0');
   return path_ / concat(kEpochPrefix, number, kExtension);
+}
+
+void CheckpointDirectory::remove_old_epochs(int saved) const {
+  std::vector<std::pair<int, fs::path>> epochs = epochs_of(path_);
+  std::ranges::sort(epochs, std::greater(), [&](const auto& entry) {
+    return std::tuple(entry.first <= saved, entry.first, entry.second);
+  });
+  int kept = 1;  // the one just written
+  for (const auto& [number, file] : epochs) {
+    std::error_code ignored;  // a file that is not there is no other's
+    if (file != epoch(saved) && !fs::equivalent(file, spared_, ignored) && ++kept > keep_) {
+      remove_file(file);
+    }
+  }
 }
 
 // last.pt comes last: a run that is killed before goes on from the old one and makes the other
@@ -161,9 +168,10 @@ void CheckpointDirectory::save(const Value& checkpoint, const CheckpointNames& n
     } catch (const SystemError& error) {
       explain(error, checkpoint, file);
     }
-    if (epoch_of(file)) {
-      remove_old_epochs(path_, keep_);
-    }
+  }
+  // Not before: the files are copies of the first one, and an error keeps those of before.
+  if (names.epoch && keep_ > 0) {
+    remove_old_epochs(*names.epoch);
   }
 }
 
@@ -181,8 +189,8 @@ std::uint64_t tensor_bytes(const Value& value) {
 std::string missing_space(const fs::path& folder, const CheckpointFiles& files) {
   const CheckpointDirectory directory(folder, files.epochs);
   const auto epochs = static_cast<int>(epochs_of(folder).size());
-  // One is the temporary file.
-  const int missing = 1 + (is_there(directory.last()) ? 0 : 1) +
+  // One is the temporary file, one the epoch that makes an older one go.
+  const int missing = 1 + (files.epochs > 0 ? 1 : 0) + (is_there(directory.last()) ? 0 : 1) +
                       (files.best && !is_there(directory.best()) ? 1 : 0) +
                       std::max(0, files.epochs - epochs);
   const std::uint64_t needed = files.bytes * static_cast<std::uint64_t>(missing);

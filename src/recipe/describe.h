@@ -379,7 +379,9 @@ template <typename Visitor>
 void describe(Visitor& visit, CheckpointConfig& checkpoint) {
   visit("every", checkpoint.every, {.help = "How often; `0ep`: only at the end."});
   visit("keep", checkpoint.keep,
-        {.help = "How many checkpoints of single epochs stay, besides last and best.", .min = 0});
+        {.help = "How many checkpoints of single epochs stay, besides last, best and the file that "
+                 "--resume names.",
+         .min = 0});
   visit("best", checkpoint.best, {.help = "The checkpoint `best.pt`."});
 }
 

@@ -410,7 +410,9 @@ TrainerParts TrainingRank::trainer_parts() {
 
 StopReason TrainingRank::train() {
   if (is_main_rank()) {
-    checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep));
+    // What the command names is there for the same command again.
+    checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep),
+                         run_.resume.file);
     // Of an earlier process that was killed; the lock keeps living ones out.
     remove_interrupted_writes(run_directory_);
     remove_interrupted_writes(checkpoint_folder());

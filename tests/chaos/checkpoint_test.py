@@ -194,6 +194,26 @@ class Checkpoints(ProgramTest):
             self.assertIn(f"checkpoint {folder}/{name} is not used: ", done.stderr)
         self.assertSame(state(folder / "last.pt"), state(self.original / "checkpoints/epoch-0001.pt"))
 
+    def test_older_file_where_only_later_epochs_would_be_kept(self):
+        run = self.copy()
+        folder = run / "checkpoints"
+        (folder / "epoch-0001.pt").replace(folder / "best.pt")
+        for name in ("last.pt", "epoch-0002.pt"):
+            os.truncate(folder / name, 5000)
+        done = self.go_on(run, 3 * self.per_epoch, "checkpoint.keep=1")
+        self.assertStatus(done, 0)
+        self.assertIn(f"resumed from update {self.per_epoch}", done.stdout)
+        self.assertEqual([path.name for path in folder.glob("epoch-*")], ["epoch-0003.pt"])
+
+    def test_named_file_is_kept(self):
+        run = self.copy()
+        folder = run / "checkpoints"
+        for _ in range(2):  # the same command works again
+            done = self.go_on(run, 3 * self.per_epoch, "checkpoint.keep=1", "--resume", folder / "epoch-0001.pt")
+            self.assertStatus(done, 0)
+            self.assertIn(f"resumed from update {self.per_epoch}", done.stdout)
+            self.assertEqual(sorted(path.name for path in folder.glob("epoch-*")), ["epoch-0001.pt", "epoch-0003.pt"])
+
     def test_link_to_a_checkpoint_elsewhere(self):
         run = self.copy()
         last, kept = run / "checkpoints/last.pt", self.folder / "kept.pt"

@@ -56,6 +56,58 @@ TEST(CheckpointDirectory, KeepZeroWritesNoEpochFile) {
   EXPECT_THAT(names_in(folder.path()), ElementsAre("last.pt"));
 }
 
+// As after a resume from an older file, the later ones being damaged or no longer wanted.
+TEST(CheckpointDirectory, SaveKeepsWhatItWritesAndRemovesLaterEpochsFirst) {
+  for (const bool best : {false, true}) {
+    const ScratchFolder folder;
+    const CheckpointDirectory all(folder.path(), 9);
+    for (int epoch = 1; epoch <= 6; ++epoch) {
+      all.save(checkpoint_of(epoch), {.epoch = epoch});
+    }
+    const CheckpointDirectory one(folder.path(), 1);
+    one.save(checkpoint_of(20), {.epoch = 2, .best = best});
+    std::vector<std::string> expected{"epoch-0002.pt", "last.pt"};
+    if (best) {
+      expected.insert(expected.begin(), "best.pt");
+    }
+    EXPECT_EQ(names_in(folder.path()), expected);
+    EXPECT_EQ(samples_of(one.newest_valid()), 20);
+  }
+}
+
+TEST(CheckpointDirectory, LaterEpochsFillThePlacesThatAreFree) {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path(), 3);
+  for (const int epoch : {4, 5, 6, 2}) {
+    directory.save(checkpoint_of(epoch), {.epoch = epoch});
+  }
+  EXPECT_THAT(names_in(folder.path()),
+              ElementsAre("epoch-0002.pt", "epoch-0005.pt", "epoch-0006.pt", "last.pt"));
+  directory.save(checkpoint_of(3), {.epoch = 3});
+  EXPECT_THAT(names_in(folder.path()),
+              ElementsAre("epoch-0002.pt", "epoch-0003.pt", "epoch-0006.pt", "last.pt"));
+}
+
+TEST(CheckpointDirectory, SaveNeverRemovesTheFileThatIsSpared) {
+  const ScratchFolder folder;
+  CheckpointDirectory(folder.path(), 9).save(checkpoint_of(2), {.epoch = 2});
+  const CheckpointDirectory directory(folder.path(), 1, folder / "./epoch-0002.pt");
+  for (int epoch = 3; epoch <= 5; ++epoch) {
+    directory.save(checkpoint_of(epoch), {.epoch = epoch});
+  }
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("epoch-0002.pt", "epoch-0005.pt", "last.pt"));
+}
+
+TEST(CheckpointDirectory, SaveThatFailsRemovesNoOldEpoch) {
+  const ScratchFolder folder;
+  const CheckpointDirectory directory(folder.path(), 1);
+  directory.save(checkpoint_of(1), {.epoch = 1});
+  std::filesystem::remove(directory.last());
+  std::filesystem::create_directory(directory.last());
+  EXPECT_THROW(directory.save(checkpoint_of(2), {.epoch = 2}), SystemError);
+  EXPECT_THAT(names_in(folder.path()), ElementsAre("epoch-0001.pt", "epoch-0002.pt", "last.pt"));
+}
+
 TEST(CheckpointDirectory, EmptyOrMissingFolderHasNone) {
   const ScratchFolder folder;
   EXPECT_FALSE(CheckpointDirectory(folder.path(), 2).newest_valid().checkpoint);
