@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test. Prints a table of its stages; the exit status tells.
-#   --full   also what takes longer: thread sanitizer, all fuzz targets, clang-tidy, repeats
+#   --full   also what takes longer: thread sanitizer, longer fuzzing, clang-tidy, repeats
 # TEMPER_JOBS: compile jobs; default: one a core, as far as memory allows.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -70,18 +70,14 @@ stage_thread_sanitizer() {
   setarch "$(uname -m)" -R ctest --test-dir build/tsan --output-on-failure --no-tests=error -R '^unit\.(data|launch)'
 }
 
-# What is loaded from a file that somebody else may have made.
-stage_fuzz_checkpoints() {
-  cmake --preset fuzz
-  build fuzz --target fuzz_checkpoint fuzz_safetensors
-  run_ctest fuzz -R '^fuzz\.(checkpoint|safetensors)$'
-}
-
-stage_fuzz() {
-  cmake --preset fuzz
+# Whatever is read from a file: a short time box for each reader here, a long one in --full.
+fuzz_for() {
+  cmake --preset fuzz -DTEMPER_FUZZ_SECONDS="$1"
   build fuzz --target temper_tests_fuzz
   run_ctest fuzz
 }
+stage_fuzz() { fuzz_for 8; }
+stage_long_fuzz() { fuzz_for 60; }
 
 stage_tidy() { scripts/tidy.sh; }
 
@@ -138,10 +134,10 @@ stage "tests" stage_tests "build"
 stage "public headers compile alone" stage_headers "build"
 stage "CUDA flavour compiles and links" stage_cuda "build"
 stage "address and undefined-behaviour sanitizers" stage_sanitizers "set-up"
-stage "fuzzing of the readers of checkpoints" stage_fuzz_checkpoints "set-up"
+stage "fuzzing of the readers of files" stage_fuzz "set-up"
 if $full; then
   stage "thread sanitizer" stage_thread_sanitizer "set-up"
-  stage "fuzzing" stage_fuzz "set-up"
+  stage "long fuzzing" stage_long_fuzz "set-up"
   stage "clang-tidy" stage_tidy "build"
   stage "repeats" stage_repeats "build"
   stage "repeats of the chaos cases" stage_chaos_repeats "build"

@@ -194,6 +194,7 @@ def main():
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--json", type=pathlib.Path)
     arguments = parser.parse_args()
+    sys.stdout.reconfigure(line_buffering=True)
     machine = measure.machine()
     bench = Bench(arguments)
     bench.prepare()

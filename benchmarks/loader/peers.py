@@ -293,7 +293,7 @@ def child(spec):
     imported = time.perf_counter() - t
     if spec.get("write"):
         write_beton(spec)
-        return
+        os._exit(0)  # ffcv's writer may not let the interpreter end
     pid = os.getpid()
     t = time.perf_counter()
     epoch, images = make(spec)

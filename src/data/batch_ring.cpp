@@ -65,7 +65,7 @@ void BatchRing::prepare(Slot& slot, const std::vector<std::uint32_t>& samples) {
   batch.count = static_cast<std::int64_t>(samples.size());
   batch.height = batch.width = shape_.side;
   batch.channels = shape_.channels;
-  batch.pixels.resize(samples.size() * shape_.sample_bytes());
+  batch.pixels.resize(samples.size() * shape_.sample_bytes(), shape_.allocate);
   batch.labels.resize(samples.size());
   batch.samples.assign(samples.begin(), samples.end());
   batch.bad.clear();
@@ -150,13 +150,13 @@ void BatchRing::leave_out(HostBatch& batch, std::vector<std::size_t> positions) 
     ++kept;
   }
   batch.count = static_cast<std::int64_t>(kept);
-  batch.pixels.resize(kept * bytes);
+  batch.pixels.shrink(kept * bytes);
   batch.labels.resize(kept);
   batch.samples.resize(kept);
 }
 
 void BatchRing::recycle(HostBatch batch) {
-  if (spare_.size() < slots_.size()) {
+  if (!shape_.allocate && spare_.size() < slots_.size()) {
     spare_.push_back(std::move(batch));
   }
 }

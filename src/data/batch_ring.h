@@ -17,6 +17,7 @@ struct BatchShape {
   ElementType element_type = ElementType::kUInt8;
   int side = 0;
   int channels = 0;
+  BatchAllocator allocate{};
 
   [[nodiscard]] std::size_t sample_bytes() const {
     const auto length = static_cast<std::size_t>(side);
@@ -42,7 +43,7 @@ struct SampleOutcome {
 
 class BatchRing {
  public:
-  explicit BatchRing(const BatchShape& shape) : shape_(shape) {}
+  explicit BatchRing(BatchShape shape) : shape_(std::move(shape)) {}
 
   using Batches = std::vector<std::vector<std::uint32_t>>;
   void start(std::uint32_t epoch, Batches batches, std::size_t slots);

@@ -66,7 +66,7 @@ class Loader::Workers {
         budget_(options.memory_limit),
         parts_{dataset_, transform_, options_.image_size,
                budget_,  nullptr,    thread_allowance(options)},
-        ring_({dataset.element_type(), options.image_size, options.channels}) {
+        ring_({dataset.element_type(), options.image_size, options.channels, options.allocate}) {
     check_options();
     if (options_.cache) {
       cache_.emplace(dataset_.size(), budget_, options_.memory_limit / 8);
@@ -83,6 +83,7 @@ class Loader::Workers {
     }
     budget_.close();
     work_changed_.notify_all();
+    read_changed_.notify_all();
     for (std::thread& thread : threads_) {
       thread.join();
     }
@@ -143,7 +144,8 @@ class Loader::Workers {
   SampleLoaderParts parts_;
 
   std::mutex mutex_;
-  std::condition_variable work_changed_;  // there is work, or the end
+  std::condition_variable work_changed_;  // there is work for threads that decode, or the end
+  std::condition_variable read_changed_;  // likewise for readers, of which there may be many
   std::condition_variable batch_done_;    // a batch is complete, or no sample is in work
   bool stopping_ = false;
   BatchRing ring_;
@@ -181,7 +183,7 @@ std::size_t Loader::Workers::slots_for(const BatchRing::Batches& batches) {
   for (const auto& batch : batches) {
     largest = std::max(largest, batch.size());
   }
-  const BatchShape shape{dataset_.element_type(), options_.image_size, options_.channels};
+  const BatchShape shape{dataset_.element_type(), options_.image_size, options_.channels, {}};
   const std::uint64_t bytes = std::max<std::uint64_t>(1, largest * shape.sample_bytes());
   const std::uint64_t allowances = parts_.allowance * static_cast<std::uint64_t>(options_.threads);
   const std::uint64_t room = options_.memory_limit - allowances;
@@ -211,6 +213,7 @@ void Loader::Workers::start(std::uint32_t epoch, BatchRing::Batches batches) {
     started_ = last_taken_ = Clock::now();
   }
   work_changed_.notify_all();
+  read_changed_.notify_all();
 }
 
 // Samples that readers have taken are given up; the lock is held.
@@ -271,10 +274,9 @@ void Loader::Workers::work(std::size_t number) {
       continue;
     }
     std::byte* place = ring_.place_of(ahead->work);
-    const bool more_to_read = control_.is_active();
     lock.unlock();
-    if (more_to_read) {
-      work_changed_.notify_all();
+    if (ahead->sample != nullptr) {
+      read_changed_.notify_one();  // there is room for another one
     }
     const auto begin = Clock::now();
     SampleOutcome outcome = load(loader, *ahead, place);
@@ -362,13 +364,13 @@ void Loader::Workers::start_readers() {
   } catch (const std::system_error&) {
     control_.limit_readers(readers_.size());  // those that there are do
   }
-  work_changed_.notify_all();
+  read_changed_.notify_all();
 }
 
 void Loader::Workers::read(std::size_t number) {
   std::unique_lock lock(mutex_);
   while (true) {
-    work_changed_.wait(lock, [&] {
+    read_changed_.wait(lock, [&] {
       return stopping_ ||
              (control_.is_active() && number < control_.readers() &&
               ahead_.size() + being_read_ < 2 * control_.readers() && ring_.has_work());
@@ -431,6 +433,7 @@ std::optional<HostBatch> Loader::Workers::next(const std::function<bool()>& give
   statistics_.samples += static_cast<std::uint64_t>(taken.batch.count);
   lock.unlock();
   work_changed_.notify_all();
+  read_changed_.notify_all();
   if (taken.error != nullptr) {
     std::rethrow_exception(taken.error);
   }

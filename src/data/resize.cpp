@@ -141,23 +141,24 @@ void shift(Axis& axis, int by) {
   }
 }
 
-template <typename T, typename Axis>
-void do_columns(const Plane<T>& in, const Axis& axis, bool mirrored, T* out, std::size_t stride) {
+void do_columns(const Plane<std::uint8_t>& in, ByteAxis& axis, bool mirrored, std::uint8_t* out,
+                std::size_t stride) {
+  resize_kernels().columns({in.data, in.end, in.stride, in.height}, axis,
+                           static_cast<int>(in.channels), mirrored, out, stride);
+}
+
+void do_columns(const Plane<float>& in, const FloatAxis& axis, bool mirrored, float* out,
+                std::size_t stride) {
   for (std::size_t y = 0; y < in.height; ++y) {
-    if constexpr (std::is_same_v<T, std::uint8_t>) {
-      resize_kernels().columns(in.row(y), in.end, axis, static_cast<int>(in.channels), mirrored,
-                               out + y * stride);
-    } else {
-      for (std::size_t x = 0; x < axis.size(); ++x) {
-        T* to = out + y * stride + (mirrored ? axis.size() - 1 - x : x) * in.channels;
-        const T* pixel = in.row(y) + static_cast<std::size_t>(axis.first[x]) * in.channels;
-        for (std::size_t c = 0; c < in.channels; ++c) {
-          T sum = 0;
-          for (int k = 0; k < axis.used[x]; ++k) {
-            sum += pixel[static_cast<std::size_t>(k) * in.channels + c] * axis.weights_of(x)[k];
-          }
-          to[c] = std::clamp(sum, T{0}, T{1});
+    for (std::size_t x = 0; x < axis.size(); ++x) {
+      float* to = out + y * stride + (mirrored ? axis.size() - 1 - x : x) * in.channels;
+      const float* pixel = in.row(y) + static_cast<std::size_t>(axis.first[x]) * in.channels;
+      for (std::size_t c = 0; c < in.channels; ++c) {
+        float sum = 0;
+        for (int k = 0; k < axis.used[x]; ++k) {
+          sum += pixel[static_cast<std::size_t>(k) * in.channels + c] * axis.weights_of(x)[k];
         }
+        to[c] = std::clamp(sum, 0.0F, 1.0F);
       }
     }
   }

@@ -2,6 +2,7 @@
 
 #include <immintrin.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "data/resize_kernels.h"
@@ -35,54 +36,102 @@ __m256i pairs_of_pixels(const std::uint8_t* pixels) {
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(bytes), pattern);
 }
 
-// Four 16-bit weights: the first two for each 32-bit place of the lower half, the others above.
-__m256i spread_weights(const std::int16_t* weights) {
+constexpr std::size_t kGroup = 4;        // pixels that are taken together
+constexpr std::size_t kSpread = 2 * 16;  // 16-bit words for the weights of a group
+constexpr std::size_t kRowsAtOnce = 4;   // share the weights
+
+// The weights of each group: the first two for each 32-bit place of the lower half, the others
+// above; high halves, then low ones.
+void spread_weights(ByteAxis& axis) {
   const __m256i places = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
-  const __m128i four = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(weights));
-  return _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(four), places);
+  const auto spread = [&](const std::int16_t* weights, std::int16_t* out) {
+    const __m128i four = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(weights));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out),
+                        _mm256_permutevar8x32_epi32(_mm256_castsi128_si256(four), places));
+  };
+  axis.spread.resize(axis.high.size() / kGroup * kSpread);
+  std::int16_t* out = axis.spread.data();
+  for (std::size_t i = 0; i < axis.high.size(); i += kGroup, out += kSpread) {
+    spread(axis.high.data() + i, out);
+    spread(axis.low.data() + i, out + kSpread / 2);
+  }
 }
 
-std::uint32_t rgb_sum(const std::uint8_t* pixels, const ByteAxis& axis, std::size_t x) {
-  Sums sums;
-  const std::size_t begin = x * axis.taps;
-  for (int k = 0; k < axis.used[x]; k += 4) {
-    const std::size_t at = begin + static_cast<std::size_t>(k);
-    sums.add(pairs_of_pixels(pixels + 3 * k), spread_weights(axis.high.data() + at),
-             spread_weights(axis.low.data() + at));
-  }
+__m128i finished(const Sums& sums) {
   const __m256i total = sums.total();
-  __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
-  sum = _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kResizeBits);
-  sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-  return static_cast<std::uint32_t>(_mm_cvtsi128_si32(sum));
+  const __m128i sum =
+      _mm_add_epi32(_mm256_castsi256_si128(total), _mm256_extracti128_si256(total, 1));
+  return _mm_srai_epi32(_mm_add_epi32(sum, _mm_set1_epi32(kHalf)), kResizeBits);
 }
 
-void columns(const std::uint8_t* in, const std::uint8_t* end, const ByteAxis& axis, int channels,
-             bool mirrored, std::uint8_t* out) {
-  if (channels != 3) {
-    plain_resize_kernels().columns(in, end, axis, channels, mirrored, out);
-    return;
+// One output of four rows, a pixel in each 32-bit word.
+__m128i four_pixels(const std::uint8_t* in, std::size_t stride, std::size_t groups,
+                    const std::int16_t* weights) {
+  Sums sums[kRowsAtOnce];
+  for (std::size_t g = 0; g < groups; ++g, in += 3 * kGroup, weights += kSpread) {
+    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights));
+    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(weights + kSpread / 2));
+    for (std::size_t row = 0; row < kRowsAtOnce; ++row) {
+      sums[row].add(pairs_of_pixels(in + row * stride), high, low);
+    }
   }
-  const std::ptrdiff_t readable = end - in;
+  return _mm_packus_epi16(_mm_packs_epi32(finished(sums[0]), finished(sums[1])),
+                          _mm_packs_epi32(finished(sums[2]), finished(sums[3])));
+}
+
+// Stores `Bytes` bytes of a pixel for each row: 4 where the next pixel covers the last one, else 3.
+template <std::size_t Bytes>
+void store_pixels(__m128i pixels, std::uint8_t* out, std::size_t stride) {
+  const int values[kRowsAtOnce] = {_mm_cvtsi128_si32(pixels), _mm_extract_epi32(pixels, 1),
+                                   _mm_extract_epi32(pixels, 2), _mm_extract_epi32(pixels, 3)};
+  for (std::size_t row = 0; row < kRowsAtOnce; ++row) {
+    std::memcpy(out + row * stride, &values[row], Bytes);
+  }
+}
+
+// Four rows, from left to right in the result.
+void four_rows(const std::uint8_t* in, std::size_t stride, const ByteAxis& axis, bool mirrored,
+               std::uint8_t* out, std::size_t out_stride) {
+  const std::size_t count = axis.size();
+  const auto pixels = [&](std::size_t i) {
+    const std::size_t x = mirrored ? count - 1 - i : i;
+    const auto groups = (static_cast<std::size_t>(axis.used[x]) + kGroup - 1) / kGroup;
+    return four_pixels(in + 3 * static_cast<std::size_t>(axis.first[x]), stride, groups,
+                       axis.spread.data() + x * axis.taps / kGroup * kSpread);
+  };
+  for (std::size_t i = 0; i + 1 < count; ++i) {
+    store_pixels<4>(pixels(i), out + 3 * i, out_stride);
+  }
+  store_pixels<3>(pixels(count - 1), out + 3 * (count - 1), out_stride);
+}
+
+// Bytes behind the first one of a row that are looked at.
+std::size_t reach(const ByteAxis& axis) {
+  std::size_t bytes = 0;
   for (std::size_t x = 0; x < axis.size(); ++x) {
-    const std::ptrdiff_t offset = 3 * static_cast<std::ptrdiff_t>(axis.first[x]);
-    const int last_group = (axis.used[x] - 1) / 4 * 4;
-    std::uint8_t* to = out + 3 * (mirrored ? axis.size() - 1 - x : x);
-    if (offset + 3 * last_group + 16 <= readable) [[likely]] {
-      const std::uint32_t pixel = rgb_sum(in + offset, axis, x);
-      std::memcpy(to, &pixel, 3);
-      continue;
-    }
-    std::int32_t sums[3] = {kHalf, kHalf, kHalf};
-    for (int k = 0; k < axis.used[x]; ++k) {
-      for (int c = 0; c < 3; ++c) {
-        sums[c] += in[offset + 3 * k + c] * axis.weights_of(x)[k];
+    const auto last_group = (static_cast<std::size_t>(axis.used[x]) - 1) / kGroup * kGroup;
+    bytes = std::max(bytes, 3 * (static_cast<std::size_t>(axis.first[x]) + last_group) + 16);
+  }
+  return bytes;
+}
+
+void columns(const ByteRows& in, ByteAxis& axis, int channels, bool mirrored, std::uint8_t* out,
+             std::size_t out_stride) {
+  std::size_t y = 0;
+  if (channels == 3) {
+    spread_weights(axis);
+    const std::size_t needed = reach(axis);
+    for (; y + kRowsAtOnce <= in.count; y += kRowsAtOnce) {
+      const std::uint8_t* row = in.data + y * in.stride;
+      const std::uint8_t* last_row = row + (kRowsAtOnce - 1) * in.stride;
+      if (static_cast<std::size_t>(in.end - last_row) < needed) {
+        break;
       }
-    }
-    for (int c = 0; c < 3; ++c) {
-      to[c] = finish_sum(sums[c]);
+      four_rows(row, in.stride, axis, mirrored, out + y * out_stride, out_stride);
     }
   }
+  plain_resize_kernels().columns({in.data + y * in.stride, in.end, in.stride, in.count - y}, axis,
+                                 channels, mirrored, out + y * out_stride, out_stride);
 }
 
 __m256i two_weights(const std::int16_t* weights) {

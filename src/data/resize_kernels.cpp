@@ -30,9 +30,13 @@ void columns_of(const std::uint8_t* in, const ByteAxis& axis, bool mirrored, std
   }
 }
 
-void plain_columns(const std::uint8_t* in, const std::uint8_t*, const ByteAxis& axis, int channels,
-                   bool mirrored, std::uint8_t* out) {
-  channels == 1 ? columns_of<1>(in, axis, mirrored, out) : columns_of<3>(in, axis, mirrored, out);
+void plain_columns(const ByteRows& in, ByteAxis& axis, int channels, bool mirrored,
+                   std::uint8_t* out, std::size_t out_stride) {
+  for (std::size_t y = 0; y < in.count; ++y) {
+    const std::uint8_t* row = in.data + y * in.stride;
+    channels == 1 ? columns_of<1>(row, axis, mirrored, out + y * out_stride)
+                  : columns_of<3>(row, axis, mirrored, out + y * out_stride);
+  }
 }
 
 void plain_rows(const std::uint8_t* in, std::size_t stride, const ByteAxis& axis, std::size_t index,

@@ -30,12 +30,22 @@ inline constexpr int kResizeLowBits = 11;
 // (high << kResizeLowBits) + low, both halves fit the 16-bit multiplications of vector units.
 struct ByteAxis : ResizeAxis<std::int32_t> {
   std::vector<std::int16_t> high, low;
+  std::vector<std::int16_t> spread;  // both as the vectorised columns want them
+};
+
+// Rows of bytes, `stride` apart.
+struct ByteRows {
+  const std::uint8_t* data = nullptr;
+  const std::uint8_t* end = nullptr;  // what lies before may be read
+  std::size_t stride = 0;
+  std::size_t count = 0;
 };
 
 struct ResizeKernels {
-  // One row of `axis.size()` pixels. Bytes before `end` may be read.
-  void (*columns)(const std::uint8_t* in, const std::uint8_t* end, const ByteAxis& axis,
-                  int channels, bool mirrored, std::uint8_t* out);
+  // Makes axis.size() pixels of each row; `out_stride` bytes lie between two rows of the result.
+  // Works on `axis.spread`.
+  void (*columns)(const ByteRows& in, ByteAxis& axis, int channels, bool mirrored,
+                  std::uint8_t* out, std::size_t out_stride);
   // Output `index` of the axis: `length` weighted sums down the rows, which lie `stride` bytes
   // apart; `in` is the first row with a weight.
   void (*rows)(const std::uint8_t* in, std::size_t stride, const ByteAxis& axis, std::size_t index,

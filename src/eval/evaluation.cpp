@@ -152,10 +152,10 @@ void report_bad_samples(const EvaluationResult& result, const std::string& error
   }
   const auto all = static_cast<double>(result.samples + result.bad_samples);
   if (static_cast<double>(result.bad_samples) > options.max_bad_samples * all) {
-    throw AgreedError(concat(result.bad_samples, " bad samples among ", all,
-                             ", more than data.max_bad_samples allows, ",
-                             100 * options.max_bad_samples, " %; the last one: ", last,
-                             "; `datatool verify` lists all of them"));
+    throw AgreedError(concat(
+        result.bad_samples, result.bad_samples == 1 ? " bad sample among " : " bad samples among ",
+        all, ", more than data.max_bad_samples allows, ", 100 * options.max_bad_samples,
+        " %; the last one: ", last, "; `datatool verify` lists all of them"));
   }
 }
 
@@ -179,8 +179,10 @@ ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
   const std::vector<std::int64_t> shape{batch.count, batch.height, batch.width, batch.channels};
   // The tensors below only read; from_blob takes no const pointer.
   auto* data = const_cast<std::byte*>(batch.pixels.data());  // NOLINT
-  const at::Tensor host = at::from_blob(data, shape, bytes ? at::kByte : at::kFloat);
-  // From pinned memory the host does not wait for the device.
+  const at::Tensor host = at::from_blob(
+      data, shape, [owner = batch.pixels.owner()](void*) {}, bytes ? at::kByte : at::kFloat);
+  // From pinned memory the host does not wait for the device. The loader's batches lie in it, and
+  // its allocator gives it to nobody before the copy is done.
   const bool cuda = placement.device.is_cuda();
   const auto move = [&](const at::Tensor& tensor) {
     return cuda ? tensor.pin_memory().to(placement.device, tensor.scalar_type(), true) : tensor;
@@ -193,6 +195,18 @@ ImageBatch to_device(const HostBatch& batch, const Placement& placement) {
     images.div_(255);
   }
   return {images, move(at::tensor(batch.labels, at::kLong)), at::tensor(batch.samples, at::kLong)};
+}
+
+BatchAllocator batch_allocator(const Placement& placement) {
+  if (!placement.device.is_cuda()) {
+    return {};
+  }
+  return [](std::size_t size) {
+    const auto tensor = std::make_shared<at::Tensor>(
+        at::empty({static_cast<std::int64_t>(size)},
+                  at::TensorOptions().dtype(at::kByte).pinned_memory(true)));
+    return std::shared_ptr<std::byte>(tensor, static_cast<std::byte*>(tensor->mutable_data_ptr()));
+  };
 }
 
 EvaluationResult evaluate(Classifier& model, Loader& loader,

@@ -24,7 +24,7 @@ StepOutput StandardTraining::compute_gradients(StepContext& context, const Image
   context.enter_phase("forward_backward");
   context.model.set_random_keys({context.seed, context.update, batch.samples});
   const at::Tensor logits = forward(context.model, batch.images, options_.statistics.clean_forward);
-  const at::Tensor loss = cross_entropy_sum(logits, batch.labels, options_.label_smoothing);
+  const at::Tensor loss = cross_entropy_sum(logits, batch.loss_targets(), options_.label_smoothing);
   context.backward(loss);
   const at::Tensor predictions = predict(logits);
   return {.loss = loss.detach(),
@@ -50,7 +50,7 @@ at::Tensor AdversarialTraining::attack(StepContext& context, const ImageBatch& b
   // Cutting an attack short on one rank alone is allowed where its forwards hold no collective.
   const bool may_stop = options_.statistics.attack == StatisticsMode::kRunning;
   const at::Tensor adversarial = attack_->perturb(
-      context.model, batch.images, batch.labels,
+      context.model, batch.images, batch.loss_targets(),
       {.loss = loss_->inner_loss(),
        .statistics = options_.statistics.attack,
        .samples = batch.samples,
@@ -99,7 +99,7 @@ StepOutput AdversarialTraining::compute_gradients(StepContext& context, const Im
           ? forward(context.model, batch.images, statistics.clean_forward)
           : clean_logits;
   const LossTerms terms =
-      loss_->compute(clean_logits, target_logits, adversarial_logits, batch.labels);
+      loss_->compute(clean_logits, target_logits, adversarial_logits, batch.loss_targets());
   context.backward(terms.total);
   output.loss = terms.total.detach();
   output.clean_loss = terms.clean.defined() ? terms.clean.detach() : at::Tensor();

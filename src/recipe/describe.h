@@ -322,6 +322,16 @@ void describe(Visitor& visit, TrainingConfig& training) {
                "PyTorch.",
        .choices = {"fp32", "fp64"},
        .later = {"bf16", "fp16"}});
+  visit("mixup", training.mixup,
+        {.help =
+             "MixUp of a batch: parameter of the Beta distribution, e.g. 0.2; 0: none. Accuracies "
+             "while training then count the label with the larger share.",
+         .min = 0,
+         .max = 1000});
+  visit("cutmix", training.cutmix,
+        {.help = "CutMix likewise, e.g. 1. With both, each is taken for half of the batches.",
+         .min = 0,
+         .max = 1000});
   visit("gradient_clip", training.gradient_clip,
         {.help = "Largest norm of the gradient.", .min = 0, .positive = true});
   visit("weight_average", training.weight_average,

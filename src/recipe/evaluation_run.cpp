@@ -131,6 +131,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   LoaderOptions options = loader_options(config, false);
   options.threads = runtime.threads().loader;
   options.memory_limit = config.data.memory_limit.bytes;
+  options.allocate = batch_allocator(runtime.placement());
   Loader loader(*dataset, build_transform(config, false), options);
   const auto watch = runtime.watch_loaders({&loader});
   runtime.heartbeat().set_phase("evaluation");

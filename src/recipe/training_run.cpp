@@ -237,10 +237,12 @@ void TrainingRank::build_loaders() {
             .max_updates = config_.training.max_updates.value_or(0)};
   LoaderOptions options = loader_options(config_, true);
   options.threads = runtime_.threads().loader;
+  options.allocate = batch_allocator(runtime_.placement());
   train_loader_ = std::make_unique<Loader>(*data_.train, build_transform(config_, true), options);
   if (data_.validation) {
     options = loader_options(config_, false);
     options.threads = runtime_.threads().loader;
+    options.allocate = batch_allocator(runtime_.placement());
     validation_loader_ =
         std::make_unique<Loader>(*data_.validation, build_transform(config_, false), options);
   }
@@ -288,6 +290,9 @@ TrainerOptions TrainingRank::trainer_options() const {
           .checkpoint_every = config_.checkpoint.every,
           .log_every = config_.logging.every,
           .compare_replicas_every = config_.distributed.compare_replicas,
+          .mixing = {.mixup = training.mixup,
+                     .cutmix = training.cutmix,
+                     .classes = config_.data.classes},
           .max_bad_samples = config_.data.max_bad_samples,
           .loader_cpus = runtime_.cores_of_rank(),
           .classes = config_.data.classes,

@@ -57,10 +57,11 @@ std::vector<DataWatch::Details> DataWatch::take_bad_samples(std::int64_t update,
   if (static_cast<double>(bad_in_epoch_) > largest_share_ * static_cast<double>(samples_)) {
     const std::string last =
         events.empty() ? std::string() : std::get<std::string>(events.back().back().second);
-    throw AgreedError(concat("update ", update, ": ", bad_in_epoch_, " bad samples in epoch ",
-                             epoch, ", more than data.max_bad_samples allows, ",
-                             100 * largest_share_, " % of ", samples_, "; the last one: ", last,
-                             "; `datatool verify` lists all of them"));
+    throw AgreedError(
+        concat("update ", update, ": ", bad_in_epoch_,
+               bad_in_epoch_ == 1 ? " bad sample in epoch " : " bad samples in epoch ", epoch,
+               ", more than data.max_bad_samples allows, ", 100 * largest_share_, " % of ",
+               samples_, "; the last one: ", last, "; `datatool verify` lists all of them"));
   }
   return events;
 }

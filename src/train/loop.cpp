@@ -183,6 +183,7 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
                       .global_size = static_cast<std::int64_t>(plan.global_size)};
   for (std::size_t i = 0; i < plan.micro_batches.size(); ++i) {
     update.micro_batches.push_back(fetch_batch());
+    update.global_sizes.push_back(static_cast<std::int64_t>(plan.micro_batches[i].global_size));
   }
   return update;
 }
@@ -231,7 +232,9 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
     const bool last = i + 1 == update.micro_batches.size();
     const std::int64_t begun = parts_.communicator.collectives_begun();
     try {
-      compute_micro_batch(failure_ ? empty_batch() : update.micro_batches[i], scale, last);
+      ImageBatch batch = failure_ ? empty_batch() : update.micro_batches[i];
+      mix_micro_batch(batch, i, update.global_sizes[i]);
+      compute_micro_batch(batch, scale, last);
     } catch (const std::exception&) {
       // In the middle of the collectives of a micro-batch there is no way to go on with the others:
       // this rank ends, and its supervisor tells them.
@@ -241,6 +244,16 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
       note_failure();
       compute_micro_batch(empty_batch(), scale, last);
     }
+  }
+}
+
+void Trainer::Loop::mix_micro_batch(ImageBatch& batch, std::size_t number,
+                                    std::int64_t global_size) {
+  if (options_.mixing.is_on() && global_size > 1) {
+    const Mixing mixing =
+        draw_mixing(options_.mixing, options_.seed, static_cast<std::uint32_t>(next_update_),
+                    static_cast<std::uint32_t>(number), batch.images.size(2), batch.images.size(3));
+    mix(batch, mixing, options_.mixing.classes, global_size, parts_.communicator);
   }
 }
 

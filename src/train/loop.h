@@ -34,6 +34,7 @@ class Trainer::Loop {
   // One rank's part of an update on its device.
   struct DeviceUpdate {
     std::vector<ImageBatch> micro_batches{};
+    std::vector<std::int64_t> global_sizes{};  // of the micro-batches, over all ranks
     std::int64_t global_size = 0;
   };
 
@@ -52,6 +53,7 @@ class Trainer::Loop {
   void report_loading();
   [[nodiscard]] ImageBatch empty_batch();
   void compute_gradients(const DeviceUpdate& update);
+  void mix_micro_batch(ImageBatch& batch, std::size_t number, std::int64_t global_size);
   void compute_micro_batch(const ImageBatch& batch, double scale, bool last);
   void note_failure();
   void take_outcomes(bool flush);

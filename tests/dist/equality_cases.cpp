@@ -201,6 +201,14 @@ SmallTraining awkward(const std::string& method) {
   return {.method = method, .samples = 37, .global_batch = 8, .accumulation = 3};
 }
 
+SmallTraining mixed_samples(const std::string& method, double mixup, double cutmix) {
+  SmallTraining options = awkward(method);
+  options.mixup = mixup;
+  options.cutmix = cutmix;
+  options.label_smoothing = 0.1;
+  return options;
+}
+
 const std::map<std::string, SmallTraining>& equality_settings() {
   const ScheduleOptions cosine{.kind = ScheduleOptions::Kind::kCosine, .warmup = 2};
   static const std::map<std::string, SmallTraining> settings{
@@ -230,6 +238,9 @@ const std::map<std::string, SmallTraining>& equality_settings() {
       {"mixed_awkward", awkward("mixed")},
       {"trades_awkward", awkward("trades")},
       {"pgd_at_awkward", awkward("pgd_at")},
+      {"trades_mixup", mixed_samples("trades", 0.4, 0)},
+      {"pgd_at_cutmix", mixed_samples("pgd_at", 0, 1)},
+      {"standard_mixup_and_cutmix", mixed_samples("standard", 0.2, 1)},
   };
   return settings;
 }

@@ -200,6 +200,7 @@ class SmallRun {
     trainer.abort_on_nonfinite = options_.abort_on_nonfinite;
     trainer.log_every = {1, Period::Unit::kUpdates};
     trainer.compare_replicas_every = options_.compare_replicas_every;
+    trainer.mixing = {.mixup = options_.mixup, .cutmix = options_.cutmix, .classes = 10};
     trainer.classes = 10;
     trainer.placement = options_.placement;
     return trainer;

@@ -44,6 +44,8 @@ struct SmallTraining {
   std::string net = "cnn";  // of reference_nets.h, or wide_cnn
   bool synchronized_batch_norm = true;
   bool overlap = true;
+  double mixup = 0;
+  double cutmix = 0;
   std::size_t samples = 32;
   std::uint64_t global_batch = 16;
   std::uint64_t accumulation = 1;

@@ -49,7 +49,8 @@ class Attack {
  public:
   virtual ~Attack() = default;
 
-  // `images`: [N, C, H, W] in [0, 1] on the model's device, N may be 0; `labels`: int64 [N].
+  // `images`: [N, C, H, W] in [0, 1] on the model's device, N may be 0; `labels`: int64 [N], or
+  // probabilities [N, classes] for an untargeted cross entropy.
   // Returns detached images inside the threat model. Works in any grad mode and runs on the bare
   // module: parameters get no gradient, and flags, modes and (unless the mode is kUpdate) buffers
   // are as before, also after an exception.

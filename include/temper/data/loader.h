@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "temper/core/random.h"
+#include "temper/data/batch_memory.h"
 #include "temper/data/dataset.h"
 #include "temper/data/loader_statistics.h"
 #include "temper/data/transform.h"
@@ -36,6 +37,9 @@ struct LoaderOptions {
   std::uint64_t memory_limit = std::uint64_t{4} << 30;
   bool cache = false;  // keep samples as they are stored, as far as memory_limit allows
   BadSamplePolicy on_bad_sample = BadSamplePolicy::kError;
+  // Memory of the batches, e.g. page-locked; null: ordinary memory, which recycle() reuses. Given
+  // memory is let go instead: its copy to a device may be under way, as its allocator knows.
+  BatchAllocator allocate{};
   std::uint64_t seed = 0;
   Purpose purpose = Purpose::kAugmentation;
   int image_size = 0;  // height and width that every sample must have after the transform
@@ -55,7 +59,7 @@ struct HostBatch {
   std::int64_t height = 0;
   std::int64_t width = 0;
   std::int64_t channels = 0;
-  std::vector<std::byte> pixels;     // count * height * width * channels elements
+  BatchMemory pixels;                // count * height * width * channels elements
   std::vector<std::int64_t> labels;  // count
   std::vector<std::int64_t>
       samples;                     // count, indices of the data set; of a replaced sample its own

@@ -28,6 +28,10 @@ struct Placement {
 // Bytes become byte / 255; a copy on the device, channels-last on CUDA, where convolutions want it.
 [[nodiscard]] ImageBatch to_device(const HostBatch& batch, const Placement& placement);
 
+// Memory for a loader's batches that are copied to the device: pinned for CUDA, else null for
+// ordinary memory.
+[[nodiscard]] BatchAllocator batch_allocator(const Placement& placement);
+
 struct NamedAttack {
   std::string name{};
   ThreatModel threat_model{};

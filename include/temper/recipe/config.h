@@ -169,6 +169,8 @@ struct TrainingConfig {
   std::int64_t max_skipped = 10;
   std::string precision = "fp32";
   std::optional<double> gradient_clip;
+  double mixup = 0;
+  double cutmix = 0;
   std::optional<WeightAverageConfig> weight_average;
   friend bool operator==(const TrainingConfig&, const TrainingConfig&) = default;
 };

@@ -21,6 +21,7 @@
 #include "temper/optim/optimizer.h"
 #include "temper/optim/schedule.h"
 #include "temper/optim/weight_average.h"
+#include "temper/train/mixing.h"
 #include "temper/train/progress.h"
 
 namespace temper {
@@ -55,6 +56,7 @@ struct TrainerOptions {
   Period log_every{50, Period::Unit::kUpdates};
   // How often the bits of all ranks' tensors are compared, also before the first update; 0: never.
   Period compare_replicas_every{0, Period::Unit::kUpdates};
+  MixingOptions mixing{};
   double max_bad_samples = 0.01;  // of an epoch, replaced by the loader; more end the run
   int loader_cpus = 0;       // processors for this rank's loader threads, for advice; 0: no advice
   std::int64_t classes = 0;  // 0: no warnings about a network that learns nothing

@@ -75,9 +75,8 @@ class LoaderEpoch : public testing::Test {
       }
       for (std::size_t i = 0; i < count; ++i) {
         const auto world = static_cast<std::size_t>(world_size);
-        const auto begin =
-            parts[i % world].pixels.begin() + static_cast<std::ptrdiff_t>(i / world * kSampleBytes);
-        all.insert(all.end(), begin, begin + static_cast<std::ptrdiff_t>(kSampleBytes));
+        const auto begin = parts[i % world].pixels.begin() + i / world * kSampleBytes;
+        all.insert(all.end(), begin, begin + kSampleBytes);
       }
     }
     return all;

@@ -229,6 +229,31 @@ TEST_F(LoaderBadSamples, AreAnErrorWhenNoReplacementIsAnyBetter) {
   }
 }
 
+// As with page-locked memory, whose copy to a device may still be under way.
+TEST(LoaderMemory, OfAnAllocatorIsLetGoAndNotReused) {
+  EncodedDataset dataset(12);
+  int made = 0;
+  LoaderOptions with = options(2);
+  with.prefetch_batches = 1;
+  with.allocate = [&](std::size_t size) {
+    ++made;
+    const auto array = std::make_shared<std::byte[]>(size);
+    return std::shared_ptr<std::byte>(array, array.get());
+  };
+  Loader loader(dataset, crop(), with);
+  loader.start(0, kBatches);
+  std::vector<std::weak_ptr<std::byte>> owners;
+  while (loader.remaining() > 0) {
+    HostBatch batch = loader.next();
+    owners.emplace_back(batch.pixels.owner());
+    loader.recycle(std::move(batch));
+  }
+  EXPECT_EQ(made, 3);
+  for (const auto& owner : owners) {
+    EXPECT_TRUE(owner.expired());
+  }
+}
+
 TEST(LoaderThreads, HaveALowerPriorityThanTheirOwner) {
   EncodedDataset dataset(2);
   std::atomic<int> priority{0};

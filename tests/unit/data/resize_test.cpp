@@ -55,16 +55,19 @@ TEST(ResizeKernels, VectorisedOnesEqualThePlainOnes) {
   for (const int channels : {1, 3}) {
     for (const int inputs : {1, 2, 5, 6, 17, 40}) {
       for (int used = 1; used <= std::min(inputs, 11); ++used) {
-        const ByteAxis axis = random_axis(13, inputs, used, random);
-        // Exactly as long as the row: the last pixels have nothing behind them.
-        const auto row = random_bytes(static_cast<std::size_t>(inputs * channels), random);
+        ByteAxis axis = random_axis(13, inputs, used, random);
+        // Nothing lies behind the last row.
+        constexpr std::size_t kRows = 11;
+        const auto stride = static_cast<std::size_t>(inputs * channels);
+        const auto rows = random_bytes(kRows * stride, random);
+        const ByteRows in{rows.data(), rows.data() + rows.size(), stride, kRows};
         for (const bool mirrored : {false, true}) {
-          std::vector<std::uint8_t> plain(axis.size() * static_cast<std::size_t>(channels));
-          std::vector<std::uint8_t> fast(plain.size());
-          plain_resize_kernels().columns(row.data(), row.data() + row.size(), axis, channels,
-                                         mirrored, plain.data());
-          resize_kernels().columns(row.data(), row.data() + row.size(), axis, channels, mirrored,
-                                   fast.data());
+          // Gaps between the rows of the result stay as they are.
+          const std::size_t out_stride = axis.size() * static_cast<std::size_t>(channels) + 5;
+          std::vector<std::uint8_t> plain(kRows * out_stride, 7);
+          std::vector<std::uint8_t> fast(plain);
+          plain_resize_kernels().columns(in, axis, channels, mirrored, plain.data(), out_stride);
+          resize_kernels().columns(in, axis, channels, mirrored, fast.data(), out_stride);
           ASSERT_EQ(fast, plain) << channels << " channels, " << inputs << " inputs, " << used;
         }
       }

@@ -80,8 +80,9 @@ TEST(ToDevice, ScalesBytesAndOrdersChannelsFirst) {
   batch.height = 1;
   batch.width = 2;
   batch.channels = 3;
-  for (const int value : {0, 51, 102, 153, 204, 255}) {
-    batch.pixels.push_back(static_cast<std::byte>(value));
+  batch.pixels.resize(6);
+  for (int i = 0; i < 6; ++i) {
+    batch.pixels.data()[i] = static_cast<std::byte>(51 * i);
   }
   batch.labels = {4};
   batch.samples = {9};
