@@ -194,6 +194,50 @@ TEST(Trainer, ValidatesAndKeepsTheBestCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints.epoch(2)));
 }
 
+// Notes whether its batches are mixed.
+class LookingMethod final : public TrainingMethod {
+ public:
+  std::vector<bool> mixed;
+
+  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override {
+    mixed.push_back(batch.targets.defined());
+    if (batch.targets.defined()) {
+      EXPECT_TRUE(at::allclose(batch.targets.sum(1), at::ones({4}, batch.targets.options())));
+      EXPECT_GT(batch.targets.gt(0).sum(1).max().item<std::int64_t>(), 1);
+    }
+    return inner_.compute_gradients(context, batch);
+  }
+
+ private:
+  BrittleMethod inner_;
+};
+
+TEST(Trainer, GivesTheMethodMixedBatches) {
+  for (const double mixup : {0.0, 1.0}) {
+    Rig rig;
+    LookingMethod method;
+    TrainerParts parts = rig.parts();
+    rig.options.mixing = {.mixup = mixup, .classes = 10};
+    static_cast<void>(Trainer({.model = parts.model,
+                               .method = method,
+                               .optimizer = parts.optimizer,
+                               .reducer = parts.reducer,
+                               .communicator = parts.communicator,
+                               .sampler = parts.sampler,
+                               .loader = parts.loader,
+                               .sink = parts.sink},
+                              rig.options)
+                          .run());
+    EXPECT_EQ(method.mixed, std::vector<bool>(10, mixup > 0));
+  }
+}
+
+TEST(Trainer, EachEpochSaysHowItWasLoaded) {
+  Rig rig;
+  static_cast<void>(Trainer(rig.parts(), rig.options).run());
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "epoch_loaded"), 2);
+}
+
 TEST(Trainer, RecordsCountSamplesAndUpdates) {
   Rig rig;
   static_cast<void>(Trainer(rig.parts(), rig.options).run());
