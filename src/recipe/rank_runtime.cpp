@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "recipe/rank_places.h"
+#include "recipe/same_configuration.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
@@ -16,6 +17,7 @@
 #include "temper/launch/host_address.h"
 #include "temper/launch/stack_dump.h"
 #include "temper/launch/start_barrier.h"
+#include "temper/recipe/load_config.h"
 
 namespace temper {
 namespace {
@@ -76,6 +78,8 @@ RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& confi
       signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
       files_(environment_, heartbeat_),
+      configuration_(print_config({.config = config, .origin = {}, .notices = {}},
+                                  /*with_comments=*/false)),
       timeout_(config.distributed.timeout),
       check_collectives_(config.distributed.check_collectives),
       cpus_(environment, config, cpus) {
@@ -176,6 +180,7 @@ void RankRuntime::connect() {
     address = address_for_peers(hosts_, env.rank);
     log_debug("this rank gives its peers the address ", address);
     watch_peers();
+    require_same_configuration(*store_, env.rank, env.world_size, configuration_, timeout_);
   }
   show_places();
   communicator_ =

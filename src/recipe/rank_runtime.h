@@ -29,7 +29,8 @@ class RankRuntime {
 
   // Opens the store early, so that ranks that wait for it do not wait for what rank 0 does first.
   void open_store();
-  // Meets the other ranks and chooses the threads. Throws when a rank is missing.
+  // Meets the other ranks and chooses the threads. Throws when a rank is missing or has another
+  // configuration.
   void connect();
 
   [[nodiscard]] const RankEnvironment& environment() const { return environment_; }
@@ -72,6 +73,7 @@ class RankRuntime {
   Placement placement_;
   std::string hidden_peers_;  // a warning
   Backend backend_ = Backend::kGloo;
+  std::string configuration_;
   std::chrono::milliseconds timeout_;
   bool check_collectives_;
   RankCpus cpus_;

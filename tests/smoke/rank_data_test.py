@@ -33,12 +33,12 @@ class RankData(ProgramTest):
                 for file in sorted(label.iterdir())[10:]:
                     file.unlink()
 
-    def start_ranks(self, folders, *arguments):
-        """Two ranks as torchrun starts them, each with data of its own; status, output and errors of both."""
+    def start_ranks(self, folders, *arguments, each=((), ())):
+        """Two ranks as torchrun starts them, each with data and arguments of its own; status, output and errors of both."""
         store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
         processes = [
             start("trainer", "--launcher", "env", "--config", SOURCE / "configs/digits_trades.yaml", "--cpus", 2,
-                  f"run.output={self.folder}/runs", *arguments, *self.digits_overrides(folder), RANK=rank,
+                  f"run.output={self.folder}/runs", *arguments, *each[rank], *self.digits_overrides(folder), RANK=rank,
                   LOCAL_RANK=rank, WORLD_SIZE=2, LOCAL_WORLD_SIZE=2, MASTER_ADDR="127.0.0.1", MASTER_PORT=store.port,
                   TORCHELASTIC_USE_AGENT_STORE="True", TORCHELASTIC_RUN_ID="test")
             for rank, folder in enumerate(folders)]
@@ -69,6 +69,16 @@ class RankData(ProgramTest):
             self.assertEqual(status, 0, f"rank {rank}: {errors}")
         run, = (self.folder / "runs").glob("*/*/metrics.jsonl")
         self.assertEqual(metrics(run.parent, "train")[-1]["update"], 3)
+
+    def test_another_configuration(self):
+        # Other numbers of collectives, other weights: one rank would wait for ever, or train another model.
+        others = ["method.beta=3", "training.accumulation=2", "distributed.check_collectives=true", "logging.every=7up"]
+        for rank, (status, _, errors) in enumerate(self.start_ranks([self.digits] * 2, each=((), others))):
+            self.assertEqual(status, 2, f"rank {rank}: {errors}")
+            self.assertIn("the ranks have different configurations:\n  distributed.check_collectives: false on rank 0, true on "
+                          "rank 1\n  method.beta: 1.5 on rank 0, 3 on rank 1\n  training.accumulation: 1 on rank 0, 2 on rank 1\n",
+                          errors)
+        self.assertFalse(list((self.folder / "runs").rglob("last.pt")))
 
     def test_renamed_file(self):
         other = self.copy()
