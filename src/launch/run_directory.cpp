@@ -114,14 +114,21 @@ bool have_one_in_common(const std::vector<std::string>& left,
   });
 }
 
-bool belongs_to(const fs::path& run_file, const LaunchIdentity& identity) {
+// Of run.json; empty for another kind of run, or none.
+LaunchIdentity identity_in(const fs::path& run_file) {
   try {
     const nlohmann::json launch = nlohmann::json::parse(read_file(run_file)).at("launch");
-    return launch.at("run_id").get<std::string>() == identity.run_id &&
-           have_one_in_common(launch.at("agents").get<std::vector<std::string>>(), identity.agents);
-  } catch (const std::exception&) {  // another kind of run, or none
-    return false;
+    return {.job = launch.value("job", ""),
+            .run_id = launch.at("run_id").get<std::string>(),
+            .agents = launch.at("agents").get<std::vector<std::string>>()};
+  } catch (const std::exception&) {
+    return {};
   }
+}
+
+bool belongs_to(const fs::path& run_file, const LaunchIdentity& identity) {
+  const LaunchIdentity noted = identity_in(run_file);
+  return noted.run_id == identity.run_id && have_one_in_common(noted.agents, identity.agents);
 }
 
 // Of the attempt before a restart; the newest counts.
@@ -175,11 +182,17 @@ void note_identity(const fs::path& directory, const RunDirectoryOptions& options
 }  // namespace
 
 std::string to_json(const LaunchIdentity& identity) {
-  const nlohmann::json json = {{"run_id", identity.run_id},
+  const nlohmann::json json = {{"job", identity.job},
+                               {"run_id", identity.run_id},
                                {"master", identity.master},
                                {"agents", identity.agents},
                                {"restart_count", identity.restart_count}};
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+bool is_restart_of(const fs::path& run_file, const LaunchIdentity& identity, int requeues) {
+  return (identity.restart_count > 0 && belongs_to(run_file, identity)) ||
+         (requeues > 0 && !identity.job.empty() && identity_in(run_file).job == identity.job);
 }
 
 fs::path choose_run_directory(const RunDirectoryOptions& options) {

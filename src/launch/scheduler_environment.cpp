@@ -154,7 +154,7 @@ RankEnvironment slurm_rank(const EnvironmentVariables& variables) {
   }
   rank.master_port = master_port(
       variables, concat("slurm/", slurm_job(variables), "/", *find(variables, "SLURM_STEP_ID")));
-  rank.restart_count = number_or(variables, "SLURM_RESTART_COUNT", 0, 0);
+  rank.restart_count = slurm_requeues(variables);
   return rank;
 }
 
@@ -208,6 +208,10 @@ RankEnvironment mpi_rank(const EnvironmentVariables& variables) {
   }
   rank.master_port = master_port(variables, mpi_job(variables));
   return rank;
+}
+
+int slurm_requeues(const EnvironmentVariables& variables) {
+  return number_or(variables, "SLURM_RESTART_COUNT", 0, 0);
 }
 
 std::string slurm_job(const EnvironmentVariables& variables) {

@@ -63,6 +63,17 @@ Value read_resume_file(const std::string& path) {
   }
 }
 
+ResumePolicy policy_of_attempt(const ResumePolicy& asked,
+                               const std::filesystem::path& run_directory,
+                               const LaunchIdentity& identity, int requeues) {
+  const std::filesystem::path folder = run_directory / "checkpoints";
+  std::error_code ignored;  // no folder: nothing was saved
+  const bool saved = !run_directory.empty() && std::filesystem::is_directory(folder, ignored) &&
+                     !std::filesystem::is_empty(folder, ignored);
+  return saved && is_restart_of(run_directory / "run.json", identity, requeues) ? ResumePolicy{}
+                                                                                : asked;
+}
+
 ValueDict to_entries(const ResumeKey& key) {
   return {{"data_fingerprint", key.data_fingerprint},
           {"seed", key.seed},

@@ -10,9 +10,17 @@
 #include "temper/checkpoint/directory.h"
 #include "temper/checkpoint/value.h"
 #include "temper/dist/communicator.h"
+#include "temper/launch/run_directory.h"
 #include "temper/recipe/training_run.h"
 
 namespace temper {
+
+// What counts in this attempt: after a restart the checkpoint of the attempt before, whatever the
+// command says about the first start. A folder that another launch has left is not the attempt
+// before. `run_directory` may be empty: not chosen yet.
+[[nodiscard]] ResumePolicy policy_of_attempt(const ResumePolicy& asked,
+                                             const std::filesystem::path& run_directory,
+                                             const LaunchIdentity& identity, int requeues);
 
 // The file that a run in `folder` goes on from; nothing when it starts anew. ConfigError when the
 // policy wants a file and there is no valid one. `rejected`: damaged files that were passed over.

@@ -104,7 +104,6 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   }
   run.run_directory = command.run_directory;
   run.resume = parse_resume_policy(command.resume);
-  run.restarts = command.start.max_restarts > 0;
   run.allowed_changes = command.allowed_changes;
   check_allowed_changes(run.allowed_changes);
   run.progress = parse_progress_mode(command.progress);

@@ -57,16 +57,10 @@ void check_training_inputs(const TrainingRun& run, int world_size, const Catalog
   if (!named && run.resume.kind == ResumePolicy::Kind::kMust) {
     throw ConfigError("--resume must needs the run's folder: give --run-dir");
   }
+  const ResumePolicy policy =
+      policy_of_attempt(run.resume, run.run_directory, {.job = slurm_job()}, slurm_requeues());
   const std::filesystem::path folder = run.run_directory / "checkpoints";
-  std::error_code none;  // no folder: no checkpoint
-  if (run.resume.kind == ResumePolicy::Kind::kNever && run.restarts && named &&
-      std::filesystem::exists(folder / "last.pt", none)) {
-    throw ConfigError(
-        concat("--resume never with --max-restarts: a restart could not tell its own "
-               "checkpoint from the old ",
-               (folder / "last.pt").string(), "; give another --run-dir"));
-  }
-  if (const auto chosen = named ? choose_checkpoint(run.resume, folder) : std::nullopt) {
+  if (const auto chosen = named ? choose_checkpoint(policy, folder) : std::nullopt) {
     check_resume(chosen->path, chosen->checkpoint, resume_key(run, data, world_size),
                  run.allowed_changes);
     check_state(*chosen, config, *model);

@@ -85,6 +85,7 @@ std::vector<std::string> host_names(const std::vector<RankHost>& hosts) {
 LaunchIdentity launch_identity(const RankEnvironment& environment,
                                const std::vector<RankHost>& hosts) {
   LaunchIdentity identity{
+      .job = slurm_job(),
       .run_id = environment.run_id,
       .master = concat(environment.master_address, ":", environment.master_port),
       .agents = {},
@@ -118,7 +119,7 @@ class TrainingRank {
 
  private:
   void choose_directory();
-  [[nodiscard]] ResumePolicy resume_policy() const;
+  void take_up_named_file();
   void build_loaders();
   void announce() const;
   void build_training();
@@ -145,6 +146,7 @@ class TrainingRank {
   DataSets data_;
   ResumeKey resume_key_;
   std::filesystem::path run_directory_;
+  ResumePolicy policy_;
   std::shared_ptr<Classifier> model_;
   std::string weights_line_;  // where the weights came from; empty: drawn
   std::unique_ptr<ShardedSampler> sampler_;
@@ -176,21 +178,15 @@ int TrainingRank::work() {
   require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
   build_loaders();
   runtime_.heartbeat().set_phase("read checkpoint");
-  checkpoint_ = find_checkpoint(resume_policy(), checkpoint_folder(), runtime_.communicator(),
-                                resume_key_, run_.allowed_changes);
+  policy_ = policy_of_attempt(run_.resume, run_directory_,
+                              launch_identity(runtime_.environment(), runtime_.hosts()),
+                              slurm_requeues());
+  checkpoint_ = find_checkpoint(policy_, checkpoint_folder(), runtime_.communicator(), resume_key_,
+                                run_.allowed_changes);
   runtime_.set_compute_threads(static_cast<int>(resume_key_.compute_threads));
   runtime_.heartbeat().set_phase("build model");
   build_training();
   return exit_status(train());
-}
-
-// After a restart the attempt before counts, whatever the command says about the first start.
-ResumePolicy TrainingRank::resume_policy() const {
-  const bool again = runtime_.environment().restart_count > 0;
-  std::error_code ignored;  // no folder: nothing was saved
-  const bool saved = std::filesystem::is_directory(checkpoint_folder(), ignored) &&
-                     !std::filesystem::is_empty(checkpoint_folder(), ignored);
-  return again && saved ? ResumePolicy{} : run_.resume;
 }
 
 void TrainingRank::choose_directory() {
@@ -361,7 +357,7 @@ void TrainingRank::warn_of_missing_space() const {
 }
 
 void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t saved_update) {
-  if (run_.resume.kind == ResumePolicy::Kind::kNever) {
+  if (policy_.kind == ResumePolicy::Kind::kNever) {
     set_aside_old_run(run_directory_);
   }
   write_run_files(run_directory_, run_.loaded,
@@ -413,6 +409,13 @@ TrainerParts TrainingRank::trainer_parts() {
   return parts;
 }
 
+// A restart before the next save goes on from last.pt, which must not be one of before.
+void TrainingRank::take_up_named_file() {
+  if (policy_.kind == ResumePolicy::Kind::kFile) {
+    checkpoints_->save(*checkpoint_);
+  }
+}
+
 StopReason TrainingRank::train() {
   if (is_main_rank()) {
     // What the command names is there for the same command again.
@@ -427,6 +430,9 @@ StopReason TrainingRank::train() {
   if (checkpoint_) {
     saved_update = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
     trainer.restore(*checkpoint_);
+    if (is_main_rank()) {
+      take_up_named_file();
+    }
     checkpoint_.reset();
   }
   // Not before the checkpoint has been found to fit: a refused resume leaves the old files as they

@@ -57,12 +57,12 @@ class Checkpoints(ProgramTest):
         return ["--config", SOURCE / "configs/digits_trades.yaml", "--launcher", launcher, "--nproc", nproc, "--cpus", nproc,
                 "--run-dir", run_dir, *SMALL, f"training.max_updates={updates}", *self.digits_overrides(), *more]
 
-    def go_on(self, run_dir, updates, *more, limit_file_size=None, **how):
+    def go_on(self, run_dir, updates, *more, limit_file_size=None, environment=None, **how):
         before = (lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_size, resource.RLIM_INFINITY))) \
             if limit_file_size else None
         command = [str(APPS / "trainer"), *map(str, self.arguments(run_dir, updates, *more, **how))]
         return subprocess.run(command, cwd=SOURCE, text=True, timeout=120, capture_output=True,
-                              env=clean_environment(), preexec_fn=before)
+                              env=clean_environment(**(environment or {})), preexec_fn=before)
 
     def copy(self, name="run"):
         shutil.copytree(self.original, self.folder / name)
@@ -365,6 +365,31 @@ class Checkpoints(ProgramTest):
                 else pathlib.Path("checkpoints.1") / path.name
             self.assertEqual((run / kept).read_bytes(), before[path], name)
         self.assertFalse((run / "checkpoints/epoch-0002.pt").exists())
+
+    def start_in_job(self, run_dir, requeues, updates, *more):
+        return self.go_on(run_dir, updates, *more, launcher="auto",
+                          environment={"SLURM_JOB_ID": 77, "SLURM_RESTART_COUNT": requeues})
+
+    def test_requeued_job_goes_on_from_its_own_checkpoint(self):
+        run = self.copy()
+        # What lies there is another run's, also where the job was requeued before it came so far.
+        for requeues, updates, start in [(1, self.per_epoch, "world size 1"), (2, self.per_epoch + 1, "resumed from update 3")]:
+            done = self.start_in_job(run, requeues, updates, "--resume", "never")
+            self.assertStatus(done, 0)
+            self.assertIn(start, done.stdout)
+        self.assertEqual([line["update"] for line in metrics(run, "train")], [1, 2, 3, 4])
+        self.assertTrue((run / "checkpoints.1").exists())
+        self.assertFalse((run / "checkpoints.2").exists())
+
+    def test_requeued_job_does_not_begin_at_the_named_file_again(self):
+        run = self.copy()
+        named = ["--resume", run / "checkpoints/epoch-0001.pt", "checkpoint.every=0ep", "validation.every=0ep"]
+        failed = self.start_in_job(run, 0, 10, *named, "optimizer.learning_rate=1e30", "training.on_nonfinite=abort")
+        self.assertStatus(failed, 1)  # before it has saved anything
+        for requeues, updates, start in [(1, 5, 3), (2, 6, 5)]:  # not the old last.pt of update 6
+            done = self.start_in_job(run, requeues, updates, *named)
+            self.assertStatus(done, 0)
+            self.assertIn(f"resumed from update {start}", done.stdout)
 
 
 if __name__ == "__main__":

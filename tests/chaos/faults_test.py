@@ -22,8 +22,8 @@ PLACES = {"rendezvous": ("connect", 0), "update": ("forward_backward", 2), "atta
           "validation": ("validation", 3), "save": ("save checkpoint", 3)}
 
 class Faults(ProgramTest):
-    def run_with(self, fault, *arguments, nproc=2):
-        out = pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "run"
+    def run_with(self, fault, *arguments, nproc=2, out=None):
+        out = out or pathlib.Path(tempfile.mkdtemp(dir=self.folder)) / "run"
         environment = clean_environment(TEMPER_FAULT=fault, OMP_NUM_THREADS=1)
         command = [PROGRAM, "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", nproc, "--run-dir", out,
                    "--peer-grace", "3s", *arguments, "training.max_updates=6", "validation.every=3up",
@@ -109,8 +109,14 @@ class Faults(ProgramTest):
         self.assertEqual(processes_with(str(out)), [])
 
     def test_restart_goes_on_from_the_checkpoint(self):
-        done, out = self.run_with("1:attack:4:kill", "--max-restarts", 1)
+        # `never` means what an earlier run has left, not what the attempt before the restart has.
+        old = self.folder / "old"
+        (old / "checkpoints").mkdir(parents=True)
+        (old / "checkpoints/last.pt").write_bytes(b"old")
+        done, out = self.run_with("1:attack:4:kill", "--max-restarts", 1, "--resume", "never", out=old)
         self.assertStatus(done, 0)
+        self.assertEqual((out / "checkpoints.1/last.pt").read_bytes(), b"old")
+        self.assertFalse((out / "checkpoints.2").exists())
         self.assertIn("resumed from update 3", done.stdout)
         self.assertIn("launcher: restart 1 of 1", done.stderr)
         self.assertEqual([record["update"] for record in metrics(out, "train")], [1, 2, 3, 4, 5, 6])

@@ -75,6 +75,8 @@ TrainCommand parse(int argc, char** argv) {
       command.start.processes = value();
     } else if (name == "--run-dir") {
       command.run_directory = value();
+    } else if (name == "--resume") {
+      command.resume = value();
     } else if (name == "--peer-grace") {
       command.start.peer_grace = parse_duration(value());
     } else if (name == "--hang-timeout") {

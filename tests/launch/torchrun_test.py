@@ -59,13 +59,14 @@ class Torchrun(ProgramTest):
 
     def test_restart_goes_on_in_the_same_run_directory(self):
         process = self.start(["--standalone", "--nproc-per-node", 2, "--max-restarts", 1],
-                             "training.max_updates=600", "checkpoint.every=1up")
+                             "--resume", "never", "training.max_updates=600", "checkpoint.every=1up")
         run = self.run_directory()
         wait_for(lambda: updates(run / "metrics.jsonl") > 5 and (run / "checkpoints/last.pt").exists(), "updates")
         os.kill(rank_pids(f"{self.folder}/runs")[1], signal.SIGKILL)
         resumed = wait_for(lambda: "resumed from update " in self.console() and self.console(), "the restart", LIMIT)
         self.assertGreater(int(resumed.split("resumed from update ")[1].split()[0]), 3)
         self.assertEqual([entry.name for entry in run.parent.iterdir()], ["001"])
+        self.assertFalse((run / "metrics.1.jsonl").exists() or (run / "checkpoints.1").exists())
         wait_for(lambda: (run / "logs/attempt-2/rank-1.log").exists(), "the log of the second attempt")
         self.assertTrue((run / "logs/attempt-1/rank-0.log").exists())
         # It ends by itself; torchrun's own way to stop would kill a slow machine's save after 30 s.

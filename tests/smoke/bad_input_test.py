@@ -112,11 +112,6 @@ class BadInput(ProgramTest):
     def test_supervision_options(self):
         self.assertRefused(self.trainer("--max-restarts", -1), "--max-restarts -1: expected 0 or a larger number")
         self.assertRefused(self.trainer("--hang-timeout", "5"), "duration")
-        out = self.folder / "old"
-        (out / "checkpoints").mkdir(parents=True)
-        (out / "checkpoints/last.pt").write_bytes(b"")
-        self.assertRefused(self.trainer("--run-dir", out, "--resume", "never", "--max-restarts", 2),
-                           "--resume never with --max-restarts", "give another --run-dir")
 
     def test_more_processes_than_memory_can_hold(self):
         total = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20  # GiB

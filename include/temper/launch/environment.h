@@ -62,6 +62,9 @@ using EnvironmentVariables = std::map<std::string, std::string>;
     LauncherChoice choice, const EnvironmentVariables& variables = environment_variables(),
     std::span<const std::string> command = {});
 
+// How often Slurm has started the job again; 0 outside a job.
+[[nodiscard]] int slurm_requeues(const EnvironmentVariables& variables = environment_variables());
+
 // "1234", or "1234_7" for a task of an array; empty outside a Slurm job. The same after a requeue.
 [[nodiscard]] std::string slurm_job(
     const EnvironmentVariables& variables = environment_variables());

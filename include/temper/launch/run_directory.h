@@ -11,9 +11,9 @@
 
 namespace temper {
 
-// What two starts of the same job have in common under torchrun, whose run id alone may be
-// anything.
+// What two starts of the same job have in common. Under torchrun the run id alone may be anything.
 struct LaunchIdentity {
+  std::string job{};  // Slurm's, by slurm_job(); empty: none
   std::string run_id{};
   std::string master{};               // address:port
   std::vector<std::string> agents{};  // parents of the ranks; one in common is the same job
@@ -22,6 +22,11 @@ struct LaunchIdentity {
 
 // As it stands in run.json under "launch".
 [[nodiscard]] std::string to_json(const LaunchIdentity& identity);
+
+// Whether the run.json of a folder is that of an earlier attempt of this launch, of which this is a
+// restart: by the launcher or agent (`identity.restart_count`), or by Slurm (`requeues`).
+[[nodiscard]] bool is_restart_of(const std::filesystem::path& run_file,
+                                 const LaunchIdentity& identity, int requeues);
 
 struct RunDirectoryOptions {
   // --run-dir. Empty: <output>/<name>/<job> in a Slurm job; else, when torchrun has restarted the

@@ -27,7 +27,6 @@ struct TrainingRun {
   RankEnvironment environment;
   std::filesystem::path run_directory;  // --run-dir; empty: chosen
   ResumePolicy resume;
-  bool restarts = false;                     // --max-restarts is not 0
   std::vector<std::string> allowed_changes;  // --allow-change
   ProgressMode progress = ProgressMode::kAuto;
   std::optional<int> cpus;           // --cpus

@@ -114,6 +114,22 @@ TEST_F(RunDirectory, RestartFindsTheFolderOfItsAgents) {
   EXPECT_EQ(start("none", {"h1/10/6"}, 1), root_ / "n/004");  // another process of that number
 }
 
+TEST_F(RunDirectory, RestartKnowsWhatIsOfItsOwnLaunch) {
+  const LaunchIdentity first{.job = "7", .run_id = "x", .agents = {"h1/10/5", "h2/20/5"}};
+  std::ofstream(root_ / "run.json") << "{\"launch\": " << to_json(first) << "}";
+  const auto is_restart = [&](LaunchIdentity identity, int requeues = 0) {
+    return is_restart_of(root_ / "run.json", identity, requeues);
+  };
+  EXPECT_FALSE(is_restart(first));
+  EXPECT_TRUE(is_restart({.run_id = "x", .agents = {"h2/20/5"}, .restart_count = 1}));
+  EXPECT_FALSE(is_restart({.run_id = "x", .agents = {"h2/21/5"}, .restart_count = 1}));
+  EXPECT_FALSE(is_restart({.run_id = "y", .agents = {"h2/20/5"}, .restart_count = 1}));
+  EXPECT_TRUE(is_restart({.job = "7", .agents = {"h3/1/1"}}, 1));
+  EXPECT_FALSE(is_restart({.job = "8", .agents = {"h3/1/1"}}, 1));
+  EXPECT_FALSE(is_restart({.job = "7", .agents = {"h3/1/1"}}, 0));
+  EXPECT_FALSE(is_restart_of(root_ / "none.json", {.restart_count = 1}, 1));
+}
+
 TEST_F(RunDirectory, AttemptsAreCountedAndAgreedOn) {
   std::ofstream(root_ / "failure.json") << "{}";
   EXPECT_EQ(share_attempt(nullptr, 0, root_, std::chrono::seconds(1)), 1);
