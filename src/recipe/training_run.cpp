@@ -130,6 +130,7 @@ class TrainingRank {
   [[nodiscard]] TrainerOptions trainer_options() const;
   EvaluationResult validate();
   void report_end(const Trainer& trainer, StopReason reason);
+  [[nodiscard]] std::string_view time_text(StopReason reason) const;
   // The weight average if there is one.
   [[nodiscard]] Classifier& evaluated_model() { return average_model_ ? *average_model_ : *model_; }
 
@@ -457,9 +458,19 @@ StopReason TrainingRank::train() {
   return reason;
 }
 
+// Signals are named where they come in.
+std::string_view TrainingRank::time_text(StopReason reason) const {
+  if (reason != StopReason::kTimeUp) {
+    return "";
+  }
+  return config_.training.max_time->automatic
+             ? ", as the job's time is nearly up (training.max_time=auto)"
+             : ", as training.max_time is over";
+}
+
 void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
   if (reason != StopReason::kFinished) {
-    std::cout << "stopped after update " << trainer.progress().update
+    std::cout << "stopped after update " << trainer.progress().update << time_text(reason)
               << "; the same command with --run-dir " << run_directory_.string()
               << " goes on from there" << std::endl;
     return;

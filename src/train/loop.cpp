@@ -108,7 +108,7 @@ bool Trainer::Loop::is_logged(std::int64_t update) const {
 
 void Trainer::Loop::enter(Phase phase, std::string_view name) {
   clock_.enter(phase);
-  note_place(name, next_update_);
+  note_place(name, next_update_ + 1);
 }
 
 void Trainer::Loop::note_place(std::string_view phase, std::int64_t update) {

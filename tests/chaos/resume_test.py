@@ -55,6 +55,7 @@ class Resume(ProgramTest):
         stop(process, run_dir)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, status, f"{output}\n{errors}")
+        self.assertEqual(", as training.max_time is over; the same command" in output, status == 124, output)
         wait_for(lambda: not processes_with(str(run_dir)), "all processes to end")
         self.assertTrue(first == 0 or f"resumed from update {first}" in output, output)
         self.assertGreaterEqual(saved_update(run_dir), first)

@@ -285,7 +285,7 @@ void progress_sees_all(RankWorld& world) {
   std::string in_the_attack;
   SmallTraining options{.epochs = 1};
   options.enter_phase = [&](std::string_view phase, std::int64_t update) {
-    if (phase == "communication" && update == 0) {
+    if (phase == "communication" && update == 1) {
       in_the_attack = to_string(progress.read());
     }
   };

@@ -179,7 +179,7 @@ void require_cost(RankWorld& world, SmallTraining options) {
                    {{kind("all_reduce_sum", "int64", sums), 1}},
                    concat(setting, ", comparison at update ", update));
   }
-  for (std::int64_t update = 0; update < updates; ++update) {
+  for (std::int64_t update = 1; update <= updates; ++update) {
     const std::string where = concat(setting, ", update ", update);
     const auto micro_batches = static_cast<std::int64_t>(options.accumulation);
     require_counts(records.take(update, "attack"),

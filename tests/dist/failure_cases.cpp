@@ -287,7 +287,7 @@ void stop_while_waiting_for_data(RankWorld& world) {
                                                   [&] { asked_often.wait(); });
   };
   options.enter_phase = [&](std::string_view phase, std::int64_t update) {
-    waits = here && phase == "data" && update == kFailingUpdate;
+    waits = here && phase == "data" && update == kFailingUpdate + 1;
   };
   bool asked = false;
   int left = 3;

@@ -85,7 +85,7 @@ struct TrainerParts {
   std::function<std::int64_t()> saves_requested{};
   // Called between the steps of an attack, for supervision: this rank moves.
   std::function<void()> alive{};
-  // Called when a phase begins, for supervision.
+  // Called when a phase begins, for supervision. `update` counts from 1; 0: before the first.
   std::function<void(std::string_view phase, std::int64_t update)> enter_phase{};
 };
 
