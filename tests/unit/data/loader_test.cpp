@@ -8,7 +8,6 @@
 #include <functional>
 #include <latch>
 #include <mutex>
-#include <set>
 #include <thread>
 
 #include "support/scratch_folder.h"
@@ -241,16 +240,21 @@ TEST(Loader, NoMoreThanThePrefetchedBatchesAreLoadedAhead) {
 
 TEST(Loader, MemoryLimitLowersTheNumberOfBatchesAhead) {
   MemoryDataset dataset(100);
-  std::atomic<int> loads{0};
-  dataset.on_load = [&](std::size_t) { ++loads; };
+  std::mutex mutex;
+  std::set<std::size_t> begun;  // a sample that had to wait for memory is read again
+  dataset.on_load = [&](std::size_t index) {
+    const std::lock_guard lock(mutex);
+    begun.insert(index);
+  };
   LoaderOptions limited = options(2, 10);
   // Three batches of two samples, one of them in the caller's hands, and room to decode two.
   limited.memory_limit = 1900;
   Loader loader(dataset, augmentation(), limited);
   loader.start(0, {{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8, 9}, {10, 11}});
-  for (int taken = 1; taken <= 6; ++taken) {
+  for (std::size_t taken = 1; taken <= 6; ++taken) {
     (void)loader.next();
-    EXPECT_LE(loads, 2 * (taken + 2));
+    const std::lock_guard lock(mutex);
+    EXPECT_LE(begun.size(), 2 * (taken + 2));
   }
   EXPECT_LE(loader.statistics().peak_bytes, limited.memory_limit);
   EXPECT_THROW(loader.start(0, {{0, 1, 2, 3, 4}}), ConfigError);
