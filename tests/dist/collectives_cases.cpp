@@ -192,10 +192,13 @@ void require_cost(RankWorld& world, SmallTraining options) {
                    {{sum_of(summary_size(options, net, world.world_size)), 1}},
                    where + ": the summary");
   }
+  constexpr std::int64_t kLoaderStatistics = 8;
+  require_counts(records.take(updates, "optimizer"), {{sum_of(kLoaderStatistics), 1}},
+                 setting + ": how the epoch was loaded");
   // The outcome of the only save, then the counts and times of the validation.
   require_counts(records.take(updates, "save checkpoint"),
                  {{kind("broadcast", "int64", 1), 1},
-                  {kind("all_reduce_sum", "int64", 8), 1},
+                  {kind("all_reduce_sum", "int64", 9), 1},
                   {kind("all_reduce_max", "float64", 1), 1}},
                  setting + ": save and validation");
   records.require_nothing_left();
