@@ -1,26 +1,43 @@
 #include "options.h"
 
+#include <sys/prctl.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <iostream>
 #include <string_view>
 
+#include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/core/text.h"
 #include "temper/core/units.h"
+#include "temper/launch/worker.h"
 
 namespace temper::apps {
+
+namespace {
+
+std::chrono::milliseconds duration_of(const char* option, const std::string& text) {
+  try {
+    return parse_duration(text);
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat(option, ": ", error.what()));
+  }
+}
+
+}  // namespace
 
 StartOptions CommonArguments::start_options() const {
   StartOptions options = start;
   // Slurm kills 30 s after its first signal.
-  options.grace =
-      grace.empty() ? parse_duration(slurm_job().empty() ? "60s" : "25s") : parse_duration(grace);
-  options.peer_grace = parse_duration(peer_grace);
+  const std::string default_grace = slurm_job().empty() ? "60s" : "25s";
+  options.grace = duration_of("--grace", grace.empty() ? default_grace : grace);
+  options.peer_grace = duration_of("--peer-grace", peer_grace);
   if (hang_timeout == "off") {
     options.hang_timeout = std::chrono::milliseconds(0);
   } else if (!hang_timeout.empty()) {
-    options.hang_timeout = parse_duration(hang_timeout);
+    options.hang_timeout = duration_of("--hang-timeout", hang_timeout);
   }
   if (!ignored_local_rank.empty()) {
     log_info("--local-rank is ignored: the local rank comes from the environment");
@@ -72,6 +89,8 @@ std::vector<std::string> reversed_arguments(int argc, char** argv) {
 }  // namespace
 
 int run_app(CLI::App& app, int argc, char** argv, const std::function<int()>& main) {
+  hold_early_signals();
+  ::prctl(PR_SET_NAME, program_invocation_short_name);  // ranks run through /proc/self/exe
   // A file over the limit of `ulimit -f` is an error of the write, for ranks as well.
   std::signal(SIGXFSZ, SIG_IGN);
   try {

@@ -11,7 +11,10 @@ int main(int argc, char** argv) {
   temper::TrainCommand command;
   temper::apps::add_common_options(app, common, argc, argv);
   app.add_option("--run-dir", command.run_directory,
-                 "default: the next free <run.output>/<run.name>/<NNN>");
+                 "default: the next free <run.output>/<run.name>/<NNN>")
+      ->check([](const std::string& text) {
+        return std::string(text.empty() ? "expected a folder, found nothing" : "");
+      });
   app.add_option("--resume", command.resume, "auto, never, must or a checkpoint");
   app.add_option("--allow-change", command.allowed_changes,
                  "what a resumed run may change: data, run.seed, training.global_batch_size")

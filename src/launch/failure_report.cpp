@@ -81,7 +81,7 @@ int peaceful_status(const std::vector<RankEnd>& ends, const StopState& stop) {
     return kStatusInterrupted;
   }
   if (any([](const RankEnd& end) { return end.ended_by_launcher; })) {
-    return 128 + stop.signal;
+    return stop.signal == SIGINT ? kStatusInterrupted : kStatusTerminated;
   }
   for (const int status :
        {kStatusInterrupted, kStatusTerminated, kStatusTimeBudget, kStatusCheckpointed}) {

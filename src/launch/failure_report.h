@@ -34,6 +34,7 @@ struct RankEnd {
   std::int64_t peak_memory = 0;    // bytes resident
   std::int64_t loader_bytes = 0;   // the most that its loader may hold
   bool left_early = false;         // with a good status, but before it had done its part
+  bool stopped_early = false;      // by a request, before there was anything to save
   bool out_of_memory = false;      // the kernel ended it for that
   std::string kill_verdict{};      // who sent SIGKILL, if the launcher did not
 };

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -17,6 +18,7 @@
 #include "launch/rank_output.h"
 #include "launch/rank_process.h"
 #include "launch/restarts.h"
+#include "launch/run_state.h"
 #include "launch/shared_page.h"
 #include "launch/supervisor.h"
 #include "temper/core/error.h"
@@ -131,6 +133,27 @@ void report(const Verdict& verdict, const ReportPlace& place, Console& console) 
   console.error().write(text);
 }
 
+struct Outcome {
+  Verdict verdict{};
+  bool stopped = false;  // by a signal to the launcher, or to a rank at the start
+};
+
+// All had been asked to stop while they started.
+bool had_nothing_to_save(const std::vector<RankEnd>& ends) {
+  return std::ranges::all_of(ends, [](const RankEnd& end) {
+    return end.stopped_early || (end.ended_by_launcher && end.signal != SIGKILL);
+  });
+}
+
+// A rank that was killed could not.
+void end_state(const fs::path& run_directory, const Outcome& outcome, Console& console) {
+  try {
+    end_running_state(run_directory, outcome.verdict.cause ? kStateFailed : kStateStopped);
+  } catch (const SystemError& error) {
+    console.note(concat("launcher: status.json still says that the run goes on: ", error.what()));
+  }
+}
+
 void lay_blame_for_kills(std::vector<RankEnd>& ends, const MemoryState& before) {
   for (RankEnd& end : ends) {
     if (end.signal == SIGKILL && !end.ended_by_launcher && !end.reported) {
@@ -140,11 +163,6 @@ void lay_blame_for_kills(std::vector<RankEnd>& ends, const MemoryState& before) 
     }
   }
 }
-
-struct Outcome {
-  Verdict verdict{};
-  bool stopped = false;  // by a signal to the launcher
-};
 
 Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int restarts,
                     int signals, Console& console) {
@@ -168,6 +186,9 @@ Outcome run_attempt(const LauncherOptions& options, const Attempt& attempt, int 
   std::vector<RankEnd> ends = supervisor.run();
   end_children();
   lay_blame_for_kills(ends, memory);
+  if (had_nothing_to_save(ends)) {
+    console.note("launcher: stopped before there was anything to save");
+  }
   return {.verdict = judge(ends, supervisor.stop()), .stopped = supervisor.stop().signal != 0};
 }
 
@@ -205,6 +226,7 @@ int run_launcher(const LauncherOptions& options) {
             .log_directory = attempt.directory},
            console);
     if (outcome.stopped || !restarts.next(outcome.verdict, signals.get())) {
+      end_state(options.run_directory, outcome, console);
       constexpr int kConsoleWait = 2000;
       console.output().finish(kConsoleWait);
       console.error().finish(kConsoleWait);

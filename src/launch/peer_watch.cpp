@@ -13,7 +13,9 @@
 #include <thread>
 #include <vector>
 
+#include "launch/failure_report.h"
 #include "launch/hang_watch.h"
+#include "launch/rank_report.h"
 #include "launch/shared_page.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -42,6 +44,7 @@ std::string to_text(const Beat& beat, const CollectiveState& collective, const s
                     std::int64_t number) {
   return nlohmann::json{{"number", number},
                         {"host", host},
+                        {"pid", ::getpid()},
                         {"phase", beat.phase},
                         {"update", beat.update},
                         {"age", monotonic_nanoseconds() - beat.nanoseconds},
@@ -58,6 +61,7 @@ struct Peer {
   std::int64_t number = -1;  // of its last message
   std::int64_t heard = 0;    // when that came, by this process's clock
   std::string host{};
+  int pid = 0;
   RankActivity activity{};
 };
 
@@ -186,10 +190,15 @@ class PeerWatch::Thread {
       return;
     }
     const Peer& peer = peers_[static_cast<std::size_t>(hang->rank)];
-    const std::string line =
-        concat("rank ", hang->rank, " (host ", peer.host, ") failed: ", hang->text, " in phase ",
-               peer.activity.beat.phase, " at update ", peer.activity.beat.update);
+    const RankEnd blamed{.rank = hang->rank,
+                         .pid = peer.pid,
+                         .exit_code = kStatusFailed,
+                         .reported = FailureCategory::kHang,
+                         .message = hang->text,
+                         .beat = peer.activity.beat};
+    const std::string line = failure_line(make_failure(blamed), peer.host);
     log_error(line);
+    write_hang_report(blamed, peer.host);
     store_.set(kFailedRank, std::to_string(hang->rank));
     announce_peer_failure(store_, line);
   }
@@ -210,6 +219,7 @@ class PeerWatch::Thread {
       peer = {.number = json.at("number").get<std::int64_t>(),
               .heard = now,
               .host = json.at("host").get<std::string>(),
+              .pid = json.at("pid").get<int>(),
               .activity = {.rank = rank,
                            .beat = {.phase = json.at("phase").get<std::string>(),
                                     .update = json.at("update").get<std::uint64_t>(),

@@ -20,6 +20,7 @@
 #include "launch/crash_text.h"
 #include "launch/failure_report.h"
 #include "launch/rank_report.h"
+#include "launch/run_state.h"
 #include "launch/shared_page.h"
 #include "launch/stack_trace.h"
 #include "temper/core/error.h"
@@ -94,14 +95,15 @@ RankEnd own_end(const State& rank, const Beat& beat) {
           .beat = beat};
 }
 
-std::string report_text(const State& rank, const RankEnd& end, std::string_view stack) {
+std::string report_text(const State& rank, const RankEnd& end, const std::string& host,
+                        std::string_view stack) {
   const Verdict verdict = judge({end}, {});
   nlohmann::json document =
-      nlohmann::json::parse(failure_json(verdict, {.host = rank.host,
+      nlohmann::json::parse(failure_json(verdict, {.host = host,
                                                    .attempt = rank.attempt,
                                                    .run_directory = rank.run_directory,
                                                    .log_directory = rank.log_path.parent_path()}));
-  document["stack"] = split(stack, '\n');
+  document["stack"] = stack.empty() ? std::vector<std::string>() : split(stack, '\n');
   return document.dump(2, ' ', false, kReplaceBadText) + "\n";
 }
 
@@ -112,7 +114,7 @@ void prepare_texts(State& rank) {
     const Verdict verdict = judge({end}, {});
     rank.prepared[i] = {.torchrun = torchrun_error(failure_line(*verdict.cause, rank.host),
                                                    kStackMark, std::string(kTimeMark)),
-                        .report = report_text(rank, end, kStackMark)};
+                        .report = report_text(rank, end, rank.host, kStackMark)};
   }
 }
 
@@ -330,8 +332,38 @@ void write_rank_report(const Beat& beat, FailureCategory category,
       end.exit_code = category == FailureCategory::kConfig ? kStatusConfig : kStatusFailed;
       end.message = message;
       end.last_lines = last_lines(rank->log_path);
-      place_report(*rank, report_text(*rank, end, stack), is_cause);
+      place_report(*rank, report_text(*rank, end, rank->host, stack), is_cause);
+      end_running_state(rank->run_directory, kStateFailed);
     }
+  } catch (const std::exception& error) {
+    log_error("the report of this failure is incomplete: ", error.what());
+  }
+}
+
+void report_to_torchrun(const std::string& message) noexcept {
+  try {
+    if (const char* path = torchrun_error_file(); path != nullptr && !fs::exists(path)) {
+      write_file_atomically(path, torchrun_error(message, trace_of_current_exception(),
+                                                 std::to_string(std::time(nullptr))));
+    }
+  } catch (const std::exception& error) {
+    log_error("torchrun is not told of this failure: ", error.what());
+  }
+}
+
+void write_hang_report(const RankEnd& blamed, const std::string& host) noexcept {
+  const State* rank = state.load();
+  if (rank == nullptr || rank->report_path.empty()) {
+    return;
+  }
+  try {
+    RankEnd end = blamed;
+    const fs::path log = rank->log_path.parent_path() / concat("rank-", end.rank, ".log");
+    if (fs::exists(log)) {  // on a file system that the hosts share
+      end.last_lines = last_lines(log);
+    }
+    place_report(*rank, report_text(*rank, end, host, ""), true);
+    end_running_state(rank->run_directory, kStateFailed);
   } catch (const std::exception& error) {
     log_error("the report of this failure is incomplete: ", error.what());
   }

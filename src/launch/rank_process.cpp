@@ -64,9 +64,13 @@ void reset_signals() {
       ::signal(number, SIG_DFL);
     }
   }
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  // Requests that do not end a rank, or end it with a status of its own, wait for its handlers.
+  sigset_t waiting;
+  ::sigemptyset(&waiting);
+  for (const int number : {SIGUSR1, SIGUSR2, SIGQUIT}) {
+    ::sigaddset(&waiting, number);
+  }
+  ::sigprocmask(SIG_SETMASK, &waiting, nullptr);
 }
 
 // When memory runs out the kernel should end a rank and not the launcher, who can say why. A score

@@ -39,10 +39,11 @@ struct RankProcess {
   FileDescriptor error;
 };
 
-// Starts a process in a group of its own, with the default signal actions, no signal blocked,
-// nothing on its standard input, a higher score for the kernel's out-of-memory killer, and SIGTERM
-// to it when the calling thread ends. Other threads may exist: between fork and exec the child
-// makes system calls alone. SystemError if the program cannot run.
+// Starts a process in a group of its own, with the default signal actions, SIGUSR1, SIGUSR2 and
+// SIGQUIT blocked until WorkerSignals and answer_stack_requests handle them, nothing on its
+// standard input, a higher score for the kernel's out-of-memory killer, and SIGTERM to it when the
+// calling thread ends. Other threads may exist: between fork and exec the child makes system calls
+// alone. SystemError if the program cannot run.
 [[nodiscard]] RankProcess start_rank(const RankCommand& command);
 
 // Ends all children of this process by SIGKILL, and theirs: what ranks have started and left behind

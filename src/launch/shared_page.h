@@ -31,11 +31,14 @@ static_assert(sizeof(BeatLine) == 64 && std::atomic<std::uint64_t>::is_always_lo
 
 struct FailureSlot {
   enum State : std::uint32_t { kEmpty, kWriting, kFull };
+  // Said by a rank before it ends with a good status: it has done its part, or was asked to stop
+  // before there was anything to save, and the others cannot go on without it.
+  enum Finished : std::uint32_t { kNot, kDone, kStoppedEarly };
   std::atomic<std::uint32_t> state;
   std::uint32_t category;
   std::int64_t nanoseconds;
   std::uint32_t length;
-  std::uint32_t finished;  // 1: the rank has done its part and says so before it ends
+  std::atomic<std::uint32_t> finished;
   std::array<char, 8192 - 64 - 128 - 28> message;
 };
 

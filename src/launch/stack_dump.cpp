@@ -15,6 +15,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "launch/stack_trace.h"
 #include "temper/core/error.h"
 
 namespace temper {
@@ -26,6 +27,7 @@ namespace {
 constexpr int kMostFrames = 64;
 std::atomic_flag writing = ATOMIC_FLAG_INIT;
 std::atomic<int> unanswered{0};
+std::atomic<const SymbolMap*> symbols{nullptr};  // stays to the end: a handler may run at any time
 
 void pause_a_millisecond() {
   const timespec pause{0, 1'000'000};
@@ -59,9 +61,28 @@ class ShortText {
   [[nodiscard]] std::string_view text() const { return {bytes_.data(), size_}; }
 
  private:
-  std::array<char, 96> bytes_{};
+  std::array<char, 320> bytes_{};
   std::size_t size_ = 0;
 };
+
+// The program's own functions, which it does not export, come from its symbol table.
+void write_frame(void* address) {
+  const SymbolMap* map = symbols.load();
+  const SymbolMap::Place place = map == nullptr ? SymbolMap::Place() : map->find(address);
+  if (place.function.empty()) {
+    ::backtrace_symbols_fd(&address, 1, STDERR_FILENO);
+    return;
+  }
+  constexpr std::size_t kLongestName = 200;
+  ShortText text;
+  text.add(place.module);
+  text.add("(");
+  text.add(place.function.substr(0, kLongestName));
+  text.add("+");
+  text.add(static_cast<int>(place.offset));
+  text.add(")\n");
+  write_text(text.text());
+}
 
 void write_own_stack() {
   constexpr int kMostWaits = 500;  // a thread that died while it wrote must not stop the others
@@ -80,8 +101,8 @@ void write_own_stack() {
   std::array<void*, kMostFrames> frames{};
   const int count = ::backtrace(frames.data(), kMostFrames);
   constexpr int kOwnFrames = 2;  // of this function and the handler
-  if (count > kOwnFrames) {
-    ::backtrace_symbols_fd(frames.data() + kOwnFrames, count - kOwnFrames, STDERR_FILENO);
+  for (int i = kOwnFrames; i < count; ++i) {
+    write_frame(frames[static_cast<std::size_t>(i)]);
   }
   unanswered.fetch_sub(1);
   writing.clear();
@@ -150,6 +171,9 @@ extern "C" void temper_write_stack(int, siginfo_t* info, void*) {
 void answer_stack_requests() {
   void* frame = nullptr;
   ::backtrace(&frame, 1);
+  if (symbols.load() == nullptr) {
+    symbols.store(new SymbolMap());
+  }
   struct sigaction action {};
   action.sa_sigaction = temper_write_stack;
   action.sa_flags = SA_RESTART | SA_SIGINFO;
@@ -157,6 +181,10 @@ void answer_stack_requests() {
   if (::sigaction(SIGQUIT, &action, nullptr) != 0) {
     throw_errno("cannot handle SIGQUIT");
   }
+  sigset_t quit;  // a request that came before is answered now
+  ::sigemptyset(&quit);
+  ::sigaddset(&quit, SIGQUIT);
+  ::pthread_sigmask(SIG_UNBLOCK, &quit, nullptr);
 }
 
 void write_all_stacks() {

@@ -59,6 +59,11 @@ void read_report(FailureSlot& slot, RankEnd& end) {
   end.message.assign(slot.message.data(), std::min<std::size_t>(slot.length, slot.message.size()));
 }
 
+bool asks_to_end(int signal) {
+  constexpr std::array kSignals = {SIGINT, SIGTERM, SIGUSR1, SIGKILL};
+  return std::ranges::find(kSignals, signal) != kSignals.end();
+}
+
 FileDescriptor open_log(const std::filesystem::path& directory, int rank) {
   if (directory.empty()) {
     return {};
@@ -211,7 +216,11 @@ void Supervisor::ask_to_stop(int received) {
   const int signal = received == SIGHUP ? SIGTERM : received;
   interrupts_ += signal == SIGINT ? 1 : 0;
   if (signal == SIGINT && interrupts_ == 2) {
-    console_.note("launcher: second Ctrl-C: all ranks are stopped at once, nothing is saved");
+    const bool saved = std::ranges::any_of(ranks_, [this](const auto& rank) {
+      return page_.slot(rank->end.rank).failure.finished.load() == FailureSlot::kDone;
+    });
+    console_.note(concat("launcher: second Ctrl-C: all ranks are stopped at once, ",
+                         saved ? "the checkpoint is saved" : "nothing is saved"));
     stop_ = {.signal = SIGINT, .at_once = true};
     kill_all();
     return;
@@ -307,13 +316,19 @@ void Supervisor::read_end(Rank& rank) {
   rank.end.loader_bytes = slot.beat.loader_bytes.load();
   const bool good =
       rank.end.signal == 0 && is_good_status(rank.end.exit_code) && !rank.end.reported;
-  rank.end.left_early = good && slot.failure.finished == 0 && rank.signals_sent == 0;
+  const std::uint32_t finished = slot.failure.finished.load();
+  rank.end.left_early = good && finished == FailureSlot::kNot && rank.signals_sent == 0;
+  rank.end.stopped_early = good && finished == FailureSlot::kStoppedEarly;
   rank.end.last_lines.assign(rank.last_lines.begin(), rank.last_lines.end());
-  rank.end.ended_by_launcher = rank.end.signal != 0 && !rank.end.reported &&
+  rank.end.ended_by_launcher = asks_to_end(rank.end.signal) && !rank.end.reported &&
                                ((rank.signals_sent >> rank.end.signal) & 1U) != 0;
 }
 
 void Supervisor::after_end(const RankEnd& end) {
+  if (end.stopped_early) {
+    stop_with(end);
+    return;
+  }
   if (end.signal == 0 && is_good_status(end.exit_code) && !end.reported && !end.left_early) {
     return;
   }
@@ -336,6 +351,22 @@ void Supervisor::after_end(const RankEnd& end) {
              ": the others are stopped, after ", to_text(options_.peer_grace), " by SIGKILL"));
   send_all(SIGTERM);
   kill_after(options_.peer_grace);
+}
+
+// The others would wait in vain for a rank that was asked to stop by itself.
+void Supervisor::stop_with(const RankEnd& end) {
+  if (stop_.signal != 0 || tearing_down_ ||
+      std::ranges::all_of(ranks_, [](const auto& r) { return r->ended; })) {
+    return;
+  }
+  console_.note(concat("launcher: rank ", end.rank,
+                       " was asked to stop before there was anything to save: the others stop, "
+                       "too, at most ",
+                       to_text(options_.grace)));
+  stop_.signal = end.exit_code == kStatusInterrupted ? SIGINT : SIGTERM;
+  kill_after(options_.grace);
+  send_all(stop_.signal);
+  send_all(SIGCONT);
 }
 
 void Supervisor::announce(const RankEnd& end) {

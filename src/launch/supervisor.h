@@ -61,6 +61,7 @@ class Supervisor {
   void reap(Rank& rank);
   void read_end(Rank& rank);
   void after_end(const RankEnd& end);
+  void stop_with(const RankEnd& end);
   void announce(const RankEnd& end);
   void watch_for_hang();
   void begin_hang(const Hang& hang);

@@ -12,6 +12,7 @@
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -25,7 +26,6 @@ namespace temper {
 namespace {
 
 constexpr std::array kStopSignals = {SIGUSR1, SIGTERM, SIGINT};
-constexpr int kExitCheckpointed = 75;
 constexpr int kExitInterrupted = 130;
 constexpr int kExitTerminated = 143;
 
@@ -35,13 +35,21 @@ std::atomic<int> interrupts{0};
 std::atomic<std::int64_t> saves{0};
 std::atomic<bool> second_interrupt_exits{false};
 std::atomic<bool> nothing_to_save{false};
+std::atomic<FailureSlot*> told_slot{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free);
 
-[[noreturn]] void end_with_nothing_saved(int number) {
-  ::_exit(number == SIGTERM  ? kExitTerminated
-          : number == SIGINT ? kExitInterrupted
-                             : kExitCheckpointed);
+int status_of_nothing_saved(int number) {
+  return number == SIGINT ? kExitInterrupted : kExitTerminated;
 }
+
+[[noreturn]] void end_with_nothing_saved(int number) {
+  if (FailureSlot* slot = told_slot.load()) {
+    slot->finished.store(FailureSlot::kStoppedEarly);
+  }
+  ::_exit(status_of_nothing_saved(number));
+}
+
+extern "C" void temper_end_early(int number) { ::_exit(status_of_nothing_saved(number)); }
 
 extern "C" void temper_note_stop_signal(int number) {
   int none = 0;
@@ -66,6 +74,15 @@ void set_action(int number, void (*handler)(int)) {
   }
 }
 
+void change_mask(int how, std::initializer_list<int> numbers) {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : numbers) {
+    ::sigaddset(&set, number);
+  }
+  ::pthread_sigmask(how, &set, nullptr);
+}
+
 void fill_slot(FailureSlot& slot, FailureCategory category, std::string_view message) {
   slot.category = static_cast<std::uint32_t>(category);
   slot.nanoseconds = monotonic_nanoseconds();
@@ -76,6 +93,11 @@ void fill_slot(FailureSlot& slot, FailureCategory category, std::string_view mes
 }
 
 }  // namespace
+
+void hold_early_signals() {
+  set_action(SIGUSR1, temper_end_early);  // a rank of our launcher was started with it blocked
+  change_mask(SIG_BLOCK, {SIGUSR2, SIGQUIT});
+}
 
 WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
   stop_signal.store(0);
@@ -88,7 +110,10 @@ WorkerSignals::WorkerSignals(SecondInterrupt second_interrupt) {
   nothing_to_save.store(false);
   set_action(SIGUSR2, temper_note_save_signal);
   set_action(SIGPIPE, SIG_IGN);
+  change_mask(SIG_UNBLOCK, {SIGUSR1, SIGUSR2});  // what came before is answered now
 }
+
+WorkerSignals::~WorkerSignals() { told_slot.store(nullptr); }
 
 StopRequest WorkerSignals::stop_requested() const noexcept {
   switch (stop_signal.load(std::memory_order_relaxed)) {
@@ -101,6 +126,10 @@ StopRequest WorkerSignals::stop_requested() const noexcept {
     default:
       return StopRequest::kNone;
   }
+}
+
+void WorkerSignals::tell(const Heartbeat& heartbeat) noexcept {
+  told_slot.store(&heartbeat.page().slot().failure);
 }
 
 void WorkerSignals::set_nothing_to_save(bool nothing) noexcept {
@@ -217,7 +246,12 @@ std::string_view category_name(FailureCategory category) {
 }
 
 void report_finished(const Heartbeat& heartbeat) noexcept {
-  heartbeat.page().slot().failure.finished = 1;
+  heartbeat.page().slot().failure.finished.store(FailureSlot::kDone);
+}
+
+int report_stopped_early(const Heartbeat& heartbeat, StopRequest request) noexcept {
+  heartbeat.page().slot().failure.finished.store(FailureSlot::kStoppedEarly);
+  return request == StopRequest::kInterrupt ? kExitInterrupted : kExitTerminated;
 }
 
 void report_failure(const Heartbeat& heartbeat, FailureCategory category,

@@ -11,8 +11,8 @@ namespace {
 using std::chrono::minutes;
 
 // With a value behind them, in the next argument or after a sign.
-constexpr std::array<std::string_view, 5> kReplaced = {"--nproc", "--cpus", "--launcher",
-                                                       "--local_rank", "--local-rank"};
+constexpr std::array<std::string_view, 6> kReplaced = {
+    "--nproc", "--cpus", "--launcher", "--local_rank", "--local-rank", "--max-restarts"};
 
 bool names(std::string_view argument, std::string_view option) {
   return argument == option ||
@@ -41,7 +41,7 @@ Command job_command(const std::vector<std::string>& command) {
                                        [&](auto option) { return names(argument, option); });
     if (replaced != kReplaced.end()) {
       i += argument == *replaced ? 1 : 0;
-    } else if (argument != "--print-sbatch") {
+    } else if (argument != "--print-sbatch" && argument != "--dry-run") {
       result.has_run_directory = result.has_run_directory || names(argument, "--run-dir");
       result.words.push_back(argument);
     }

@@ -35,16 +35,7 @@ class StoppedAtStart : public std::runtime_error {
  public:
   explicit StoppedAtStart(StopRequest request)
       : std::runtime_error("stopped before the start"), request_(request) {}
-  [[nodiscard]] int status() const {
-    switch (request_) {
-      case StopRequest::kInterrupt:
-        return 130;
-      case StopRequest::kCheckpoint:
-        return 75;
-      default:
-        return 143;
-    }
-  }
+  [[nodiscard]] StopRequest request() const { return request_; }
 
  private:
   StopRequest request_;
@@ -75,22 +66,23 @@ void use_deterministic_kernels() {
 RankRuntime::RankRuntime(const RankEnvironment& environment, const Config& config,
                          std::optional<int> cpus)
     : environment_(environment),
-      signals_(second_interrupt(environment)),
       heartbeat_(Heartbeat::from_environment()),
+      signals_(second_interrupt(environment)),
       files_(environment_, heartbeat_),
       configuration_(print_config({.config = config, .origin = {}, .notices = {}},
                                   /*with_comments=*/false)),
       timeout_(config.distributed.timeout),
       check_collectives_(config.distributed.check_collectives),
       cpus_(environment, config, cpus) {
+  answer_stack_requests();  // before the first thread, in which a request would find no handler
   if (environment_.launcher != LauncherKind::kNone) {
     watchdog_.emplace(kEarlyParentGrace);
     line_buffer_output();
   }
   configure_log(parse_log_level(config.logging.level),
                 environment_.world_size > 1 ? concat("rank ", environment_.rank) : "");
+  signals_.tell(heartbeat_);
   signals_.set_nothing_to_save(true);
-  answer_stack_requests();
   heartbeat_.set("start", 0);
   choose_device(config);
   cpus_.join(placement_.device.is_cuda());
@@ -164,6 +156,14 @@ void RankRuntime::open_store() {
   }
   if (env.launcher != LauncherKind::kSpawn) {
     store_->enter(attempt_name(env));
+  }
+  claim_rank(*store_, env.rank, env.world_size);
+  admitted_ = true;
+}
+
+void RankRuntime::tell_others(const std::string& line) {
+  if (admitted_) {
+    announce_peer_failure(*store_, line);
   }
 }
 
@@ -302,8 +302,8 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
                ") failed: ", error, " in phase ", beat.phase, " at update ", beat.update);
     // Our launcher adds where and when by itself.
     log_error(environment.launcher == LauncherKind::kSpawn ? error : line);
-    if (category != FailureCategory::kLostPeer && runtime.store() != nullptr) {
-      announce_peer_failure(*runtime.store(), line);
+    if (category != FailureCategory::kLostPeer) {
+      runtime.tell_others(line);
     }
     report_failure(heartbeat, category, error);
     return status;
@@ -313,8 +313,7 @@ int guard_rank(RankRuntime& runtime, const std::function<int()>& work) {
     report_finished(heartbeat);
     return status;
   } catch (const StoppedAtStart& stop) {
-    report_finished(heartbeat);
-    return stop.status();
+    return report_stopped_early(heartbeat, stop.request());
   } catch (const ConfigError& error) {
     return fail(FailureCategory::kConfig, error.what(), 2);
   } catch (const DataError& error) {

@@ -45,6 +45,8 @@ class RankRuntime {
   [[nodiscard]] std::unique_ptr<LoaderWatch> watch_loaders(std::vector<Loader*> loaders);
   [[nodiscard]] Communicator& communicator() { return *communicator_; }
   [[nodiscard]] Store* store() { return store_ ? &*store_ : nullptr; }
+  // Of a failure that ends the run; nobody, when this process is no rank of the store's run.
+  void tell_others(const std::string& line);
   // Of each rank, after connect.
   [[nodiscard]] const std::vector<RankHost>& hosts() const { return hosts_; }
   [[nodiscard]] RankFiles& files() { return files_; }
@@ -65,9 +67,9 @@ class RankRuntime {
   void watch_peers();
 
   RankEnvironment environment_;
-  WorkerSignals signals_;
-  std::optional<ParentWatchdog> watchdog_;
   Heartbeat heartbeat_;
+  WorkerSignals signals_;  // tells the heartbeat
+  std::optional<ParentWatchdog> watchdog_;
   RankFiles files_;
   PhaseMemory phase_memory_;
   Placement placement_;
@@ -78,6 +80,7 @@ class RankRuntime {
   bool check_collectives_;
   RankCpus cpus_;
   std::optional<Store> store_;
+  bool admitted_ = false;  // to the store's run, by claim_rank
   std::vector<RankHost> hosts_;
   std::unique_ptr<Communicator> communicator_;
   std::optional<PeerWatch> peers_;  // without our launcher

@@ -1,5 +1,6 @@
 #include "temper/recipe/start.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -15,6 +16,7 @@
 #include "temper/launch/cpu_share.h"
 #include "temper/launch/job_registry.h"
 #include "temper/launch/launcher.h"
+#include "temper/launch/rank_files.h"
 #include "temper/recipe/memory_report.h"
 #include "temper/recipe/versions.h"
 
@@ -43,6 +45,10 @@ void begin_again_with_short_spin(std::vector<std::string> command) {
   }
   arguments.push_back(nullptr);
   std::cout.flush();
+  sigset_t stop;  // waits for the handlers of the rank, as its own actions end here
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
   ::execv("/proc/self/exe", arguments.data());
   log_warning(
       SystemError("threads that wait for work spin longer than they should: execv", errno).what());
@@ -141,9 +147,11 @@ int guard_main(const std::function<int()>& main) {
   try {
     return main();
   } catch (const ConfigError& error) {
+    report_to_torchrun(error.what());
     std::cerr << "error: " << error.what() << std::endl;
     return 2;
   } catch (const std::exception& error) {
+    report_to_torchrun(error.what());
     std::cerr << "error: " << error.what() << std::endl;
     return 1;
   }

@@ -98,6 +98,9 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     return 0;
   }
   if (command.dry_run) {
+    // What would refuse to start is refused here, too.
+    static_cast<void>(detect_environment(parse_launcher_choice(start.launcher),
+                                         environment_variables(), start.command));
     std::cout << dry_run_text(run.loaded, start)
               << resume_text(parse_resume_policy(command.resume), command.run_directory);
     return 0;

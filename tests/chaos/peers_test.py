@@ -1,4 +1,5 @@
 """Ranks that no launcher of ours supervises watch over each other through the store."""
+import json
 import pathlib
 import signal
 import socket
@@ -19,14 +20,16 @@ def free_port():
 
 
 class Peers(ProgramTest):
+    def start_rank(self, out, port, rank, count):
+        return start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--run-dir", out, "--hang-timeout",
+                     HANG_TIMEOUT, "--peer-grace", PEER_GRACE, "training.epochs=100000", "validation.every=1000ep",
+                     "logging.every=1up", *self.digits_overrides(), RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank,
+                     LOCAL_WORLD_SIZE=count, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS=1)
+
     def start_ranks(self, count=2):
         out = self.folder / "run"
-        port = free_port()
-        ranks = [start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--run-dir", out, "--hang-timeout",
-                       HANG_TIMEOUT, "--peer-grace", PEER_GRACE, "training.epochs=100000", "validation.every=1000ep",
-                       "logging.every=1up", *self.digits_overrides(), RANK=rank, WORLD_SIZE=count, LOCAL_RANK=rank,
-                       LOCAL_WORLD_SIZE=count, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS=1)
-                 for rank in range(count)]
+        self.port = port = free_port()
+        ranks = [self.start_rank(out, port, rank, count) for rank in range(count)]
         wait_for(lambda: (out / "metrics.jsonl").exists() and (out / "metrics.jsonl").read_text().count("\n") > 3,
                  "the first updates")
         return ranks
@@ -37,11 +40,18 @@ class Peers(ProgramTest):
         for rank in (0, 2):
             _, errors = ranks[rank].communicate(timeout=60)
             self.assertEqual(ranks[rank].returncode, 1, errors)
-            self.assertRegex(errors, r"stopped, because rank 1 \(host \S+\) failed: not heard from \(stopped, or its host is "
+            self.assertRegex(errors, r"stopped, because rank 1 \(pid \d+, host \S+\) failed: not heard from \(stopped, or its host is "
                                      r"down\), no progress for [\d.]+ s.* in phase [\w ]+ at update \d+")
+        self.assertBlamed(ranks[1], "hang")
         ranks[1].send_signal(signal.SIGCONT)
         _, errors = ranks[1].communicate(timeout=60)
         self.assertEqual(ranks[1].returncode, 1, errors)
+
+    def assertBlamed(self, rank, category):
+        failure = json.loads((self.folder / "run/failure.json").read_text())
+        self.assertEqual((failure["rank"], failure["category"], failure["pid"]), (1, category, rank.pid), failure)
+        self.assertIn(f"rank 1 (pid {rank.pid}, host ", failure["line"])
+        self.assertEqual(json.loads((self.folder / "run/status.json").read_text())["state"], "failed")
 
     def test_stopped_host_of_the_store(self):
         ranks = self.start_ranks()
@@ -73,6 +83,31 @@ class Peers(ProgramTest):
     def handles(self, pid, number):
         status = pathlib.Path(f"/proc/{pid}/status").read_text()
         return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
+
+    def test_rank_of_another_run_on_the_same_port_is_turned_away(self):
+        ranks = self.start_ranks()
+        # One with a number that is taken, one of a larger run.
+        for number, count, text in ((1, 2, "is rank 1 of the run at"), (2, 3, "set WORLD_SIZE alike")):
+            stray = self.start_rank(self.folder / "stray", self.port, number, count)
+            _, errors = stray.communicate(timeout=60)
+            self.assertEqual(stray.returncode, 2, errors)
+            self.assertIn(text, errors)
+        metrics = self.folder / "run/metrics.jsonl"
+        seen = metrics.read_text().count("\n")
+        wait_for(lambda: metrics.read_text().count("\n") > seen + 20, "further updates")
+        for rank in ranks:
+            rank.send_signal(signal.SIGINT)
+        for rank in ranks:
+            _, errors = rank.communicate(timeout=60)
+            self.assertEqual(rank.returncode, 130, errors)
+
+    def test_world_sizes_that_differ_end_all_ranks(self):
+        port = free_port()
+        ranks = [self.start_rank(self.folder / "differ", port, rank, 3 - rank) for rank in (0, 1)]
+        for rank in ranks:
+            _, errors = rank.communicate(timeout=60)
+            self.assertEqual(rank.returncode, 2, errors)
+            self.assertIn("set WORLD_SIZE alike for all ranks", errors)
 
     def test_interrupt_of_all_saves(self):
         ranks = self.start_ranks()

@@ -1,6 +1,7 @@
 """A rank that dies ends the job in bounded time with the cause named, and nothing is left behind."""
 import json
 import os
+import pathlib
 import re
 import signal
 import sys
@@ -32,6 +33,7 @@ class DeadRanks(ProgramTest):
                                      rf"[\w ]+ at update \d+")
             failure = json.loads((out / "failure.json").read_text())
             self.assertEqual(failure["rank"], victim)
+            self.assertEqual(json.loads((out / "status.json").read_text())["state"], "failed")
             self.assertEqual(processes_with(str(out)), [])
 
     def test_killed_launcher_leaves_no_rank(self):
@@ -52,6 +54,34 @@ class DeadRanks(ProgramTest):
         process.kill()
         process.communicate(timeout=30)
         wait_for(lambda: not processes_with(str(out)), "the ranks to end", limit=30)
+
+    def handles(self, pid, number):
+        status = pathlib.Path(f"/proc/{pid}/status").read_text()
+        return int(status.split("SigCgt:")[1].split()[0], 16) >> (number - 1) & 1
+
+    def test_signals_to_a_launcher_that_has_not_begun(self):
+        # It waits for its configuration; a request to save or for stacks must not end it.
+        fifo = self.folder / "config.yaml"
+        os.mkfifo(fifo)
+        process = start("trainer", "--config", fifo, "--run-dir", self.folder / "begins")
+        wait_for(lambda: self.handles(process.pid, signal.SIGUSR1), "its handlers")
+        for number in (signal.SIGUSR2, signal.SIGQUIT, signal.SIGUSR1):
+            process.send_signal(number)
+        process.communicate(timeout=30)
+        self.assertEqual(process.returncode, 143)
+
+    def test_stop_of_one_rank_that_waits_for_the_others(self):
+        out = self.folder / "one"
+        process = start("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 2, "--run-dir", out,
+                        *self.digits_overrides())
+        pids = wait_for(lambda: len(rank_pids(str(out))) == 2 and rank_pids(str(out)), "the ranks")
+        os.kill(pids[1], signal.SIGSTOP)
+        wait_for(lambda: self.handles(pids[0], signal.SIGUSR1), "the handlers of rank 0")
+        os.kill(pids[0], signal.SIGUSR1)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 143, errors)
+        self.assertIn("rank 0 was asked to stop before there was anything to save", errors)
+        self.assertFalse((out / "failure.json").exists())
 
     def test_two_jobs_at_once(self):
         # Neither port nor run directory is shared, though both are chosen at the same time.
@@ -132,6 +162,9 @@ class DeadRanks(ProgramTest):
         process.send_signal(signal.SIGQUIT)
         for rank in (0, 1):
             wait_for(lambda: "stack of thread" in (out / f"logs/attempt-1/rank-{rank}.log").read_text(), "the stacks")
+            wait_for(lambda: re.search(r"trainer\(\S*run_training_rank\S*\+\d+\)",
+                                       (out / f"logs/attempt-1/rank-{rank}.log").read_text()), "names in the stacks")
+            self.assertEqual(pathlib.Path(f"/proc/{rank_pids(str(out))[rank]}/comm").read_text(), "trainer\n")
         seen = (out / "metrics.jsonl").read_text().count("\n")
         wait_for(lambda: (out / "metrics.jsonl").read_text().count("\n") > seen + 3, "further updates")
         process.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "temper/core/error.h"
@@ -102,6 +103,7 @@ int print_lines(const Subject& subject) {
 int meet(const Subject& subject) {
   Store store = Store::connect(subject.environment.master_address, subject.environment.master_port,
                                milliseconds(20'000));
+  claim_rank(store, subject.rank(), subject.environment.world_size);
   if (!start_barrier(store, subject.rank(), subject.environment.world_size)) {
     return 1;
   }
@@ -173,7 +175,6 @@ int die_with_a_runaway(const Subject& subject) {
 
 // Rank 1 stands still, rank 0 waits for it in a collective.
 int wait_for_a_laggard(Subject& subject, const std::function<void()>& stand_still) {
-  answer_stack_requests();
   if (subject.rank() == 1) {
     stand_still();
   }
@@ -182,7 +183,6 @@ int wait_for_a_laggard(Subject& subject, const std::function<void()>& stand_stil
 }
 
 int leave_a_collective_out(Subject& subject) {
-  answer_stack_requests();
   CollectiveProgress& progress = subject.heartbeat.collective();
   if (subject.rank() == 0) {
     progress.begin("all_reduce_sum", "float64", 42, "update summary");
@@ -230,6 +230,50 @@ int wait_for_a_save_request(const Subject& subject) {
   }
   std::printf("saved\n");
   return 0;
+}
+
+// As a rank that opens its data: it looks at no flag.
+int load_for_ever(Subject& subject) {
+  subject.signals.tell(subject.heartbeat);
+  subject.signals.set_nothing_to_save(true);
+  write_file_atomically(subject.file(concat("loads-", subject.rank())), "");
+  wait_forever();
+}
+
+// Rank 1 opens its data, rank 0 waits for it and looks at the flag.
+int wait_for_a_rank_that_loads(Subject& subject) {
+  if (subject.rank() == 1) {
+    return load_for_ever(subject);
+  }
+  write_file_atomically(subject.file("loads-0"), "");
+  return report_stopped_early(subject.heartbeat, wait_for_stop(subject));
+}
+
+int save_and_show_stacks(const Subject& subject) {
+  while (subject.signals.saves_requested() == 0) {
+    pause_a_little();
+  }
+  std::printf("saved\n");
+  return 0;
+}
+
+int save_and_linger(const Subject& subject) {
+  write_file_atomically(subject.file(concat("trains-", subject.rank())), "");
+  wait_for_stop(subject);
+  report_finished(subject.heartbeat);
+  write_file_atomically(subject.file(concat("saved-", subject.rank())), "");
+  wait_forever();
+}
+
+int leave_a_status_and_die(const Subject& subject) {
+  write_file_atomically(subject.file("status.json"),
+                        "{\n  \"state\": \"running\",\n  \"eta_seconds\": 5.0\n}\n");
+  return die(SIGKILL);
+}
+
+int leave_a_status_and_ignore_stops(const Subject& subject) {
+  write_file_atomically(subject.file("status.json"), R"({"state": "running", "eta_seconds": 5.0})");
+  return ignore_stops(subject);
 }
 
 int print_memory_score(const Subject&) {
@@ -282,6 +326,12 @@ std::map<std::string, Scenario> scenarios() {
       {"fails_at_the_same_place", [](Subject& s) { return fail_first(s, 5, false); }},
       {"ask_why", ask_why},
       {"save_request", wait_for_a_save_request},
+      {"loads", load_for_ever},
+      {"waits_for_a_load", wait_for_a_rank_that_loads},
+      {"late_handlers", save_and_show_stacks},
+      {"lingers", save_and_linger},
+      {"running_kill", rank_1(leave_a_status_and_die)},
+      {"running_deaf", leave_a_status_and_ignore_stops},
       {"lines", print_lines},
       {"meet", meet},
       {"train", stop_like_a_trainer},
@@ -292,16 +342,28 @@ std::map<std::string, Scenario> scenarios() {
   };
 }
 
+// As while the libraries of a rank are loaded.
+void wait_without_handlers(const fs::path& folder, int rank) {
+  write_file_atomically(folder / concat("pid-", rank), std::to_string(::getpid()));
+  wait_for_file(folder / "go");
+}
+
 int run_rank(const RankEnvironment& environment, int argc, char** argv) {
   line_buffer_output();
+  if (std::string_view(argv[6]) == "late_handlers") {
+    wait_without_handlers(environment.run_directory, environment.rank);
+  }
   Subject subject{.environment = environment, .argument_count = argc, .arguments = argv};
+  answer_stack_requests();
   const ParentWatchdog watchdog(milliseconds(100));
   subject.heartbeat.set("attack", 7);
   if (!environment.run_directory.empty()) {
     write_file_atomically(subject.file(concat("pid-", subject.rank())), std::to_string(::getpid()));
   }
   const int status = scenarios().at(argv[6])(subject);
-  report_finished(subject.heartbeat);
+  if (std::string_view(argv[6]) != "waits_for_a_load") {
+    report_finished(subject.heartbeat);
+  }
   return status;
 }
 

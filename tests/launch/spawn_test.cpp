@@ -117,6 +117,18 @@ void wait_for_file(const fs::path& path) {
   }
 }
 
+// False for a process that has ended, too.
+bool is_pending(pid_t process, int signal) {
+  const fs::path status = concat("/proc/", process, "/status");
+  if (!fs::exists(status)) {
+    return false;
+  }
+  const std::string text = read_file(status);
+  const std::size_t start = text.find("ShdPnd:\t");
+  return start != std::string::npos &&
+         (std::stoull(text.substr(start + 8, 16), nullptr, 16) >> (signal - 1) & 1U) != 0;
+}
+
 class Spawn : public testing::Test {
  protected:
   void SetUp() override {
@@ -336,13 +348,7 @@ TEST_F(Spawn, SecondInterruptKills) {
   wait_for_file(run_ / "deaf-1");
   ::kill(program.pid(), SIGINT);
   // Two pending SIGINT are one: the second goes out when the first has been taken.
-  const std::string pending_mask = concat("/proc/", program.pid(), "/status");
-  const auto is_pending = [&] {
-    const std::string text = read_file(pending_mask);
-    const std::size_t start = text.find("ShdPnd:\t") + 8;
-    return (std::stoull(text.substr(start, 16), nullptr, 16) >> (SIGINT - 1) & 1U) != 0;
-  };
-  while (is_pending()) {
+  while (is_pending(program.pid(), SIGINT)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   ::kill(program.pid(), SIGINT);
@@ -350,6 +356,19 @@ TEST_F(Spawn, SecondInterruptKills) {
   EXPECT_EQ(result.exit_code(), 130);
   EXPECT_THAT(result.error, HasSubstr("second Ctrl-C"));
   EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+}
+
+TEST_F(Spawn, SecondInterruptAfterTheSaveSaysSo) {
+  Program program(command("lingers", kLongGrace, kLongGrace));
+  wait_for_file(run_ / "trains-0");
+  wait_for_file(run_ / "trains-1");
+  ::kill(program.pid(), SIGINT);
+  wait_for_file(run_ / "saved-0");
+  wait_for_file(run_ / "saved-1");
+  ::kill(program.pid(), SIGINT);
+  const Result result = program.wait();
+  EXPECT_EQ(result.exit_code(), 130);
+  EXPECT_THAT(result.error, HasSubstr("stopped at once, the checkpoint is saved"));
 }
 
 TEST_F(Spawn, GraceEndsInStatus143) {
@@ -481,6 +500,68 @@ TEST_F(Spawn, SaveRequestsReachTheRanksAndStopNothing) {
   EXPECT_EQ(result.exit_code(), 0);
   EXPECT_EQ(result.output, "saved\n");
   EXPECT_EQ(log(1), "saved\n");
+}
+
+// A rank that still loads its libraries has no handlers.
+TEST_F(Spawn, RequestsWaitForARankThatLoads) {
+  Program program(command("late_handlers", kLongGrace, kLongGrace));
+  wait_for_file(run_ / "pid-0");
+  wait_for_file(run_ / "pid-1");
+  ::kill(program.pid(), SIGUSR2);
+  ::kill(program.pid(), SIGQUIT);
+  for (const char* name : {"pid-0", "pid-1"}) {
+    const pid_t rank = std::stoi(read_file(run_ / name));
+    for (const int signal : {SIGUSR2, SIGQUIT}) {
+      while (!is_pending(rank, signal) && ::kill(rank, 0) == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+  write_file_atomically(run_ / "go", "");
+  const Result result = program.wait();
+  EXPECT_EQ(result.exit_code(), 0) << result.error;
+  EXPECT_THAT(result.output, HasSubstr("saved\n"));
+  EXPECT_THAT(log(1), HasSubstr("saved\n"));
+  EXPECT_THAT(log(1), HasSubstr("stack of thread"));
+}
+
+TEST_F(Spawn, StopsBeforeAnythingCouldBeSavedAre143) {
+  for (const int signal : {SIGUSR1, SIGTERM}) {
+    const Result result = launch_and_signal("loads", "loads-", kLongGrace, {signal});
+    EXPECT_EQ(result.exit_code(), 143);
+    EXPECT_THAT(result.error, HasSubstr("stopped before there was anything to save"));
+    fs::remove(run_ / "loads-0");
+    fs::remove(run_ / "loads-1");
+  }
+  EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+}
+
+TEST_F(Spawn, StopOfOneRankThatLoadsStopsTheOthers) {
+  for (const auto& [signal, status] : {std::pair{SIGUSR1, 143}, std::pair{SIGINT, 130}}) {
+    Program program(command("waits_for_a_load", kLongGrace, kLongGrace));
+    wait_for_file(run_ / "loads-0");
+    wait_for_file(run_ / "loads-1");
+    ::kill(std::stoi(read_file(run_ / "pid-1")), signal);
+    const Result result = program.wait();
+    EXPECT_EQ(result.exit_code(), status) << result.error;
+    EXPECT_THAT(result.error,
+                HasSubstr("rank 1 was asked to stop before there was anything to save"));
+    EXPECT_FALSE(fs::exists(run_ / "failure.json"));
+    fs::remove(run_ / "loads-0");
+    fs::remove(run_ / "loads-1");
+  }
+}
+
+TEST_F(Spawn, StatusSaysThatARunHasFailed) {
+  EXPECT_EQ(launch("running_kill").exit_code(), 137);
+  const nlohmann::json json = nlohmann::json::parse(read_file(run_ / "status.json"));
+  EXPECT_EQ(json["state"], "failed");
+  EXPECT_TRUE(json["eta_seconds"].is_null());
+}
+
+TEST_F(Spawn, StatusSaysThatARunWasStopped) {
+  EXPECT_EQ(launch_and_signal("running_deaf", "deaf-", kShortGrace, {SIGTERM}).exit_code(), 143);
+  EXPECT_EQ(nlohmann::json::parse(read_file(run_ / "status.json"))["state"], "stopped");
 }
 
 }  // namespace

@@ -88,6 +88,13 @@ class Torchrun(ProgramTest):
         self.assertRegex(failure["line"], r"rank \d \(pid \d+, host \S+\) failed: .* in phase build model at update 0")
         self.assertIn("none.pt", (self.run_directory() / f"logs/attempt-1/rank-{failure['rank']}.log").read_text())
 
+    def test_report_shows_a_configuration_that_cannot_be_read(self):
+        process = self.start(["--standalone", "--nproc-per-node", 2], "training.epochs=many")
+        self.assertEqual(process.wait(LIMIT), 1)
+        report = self.console().split("Root Cause")[1]
+        self.assertIn("training.epochs", report)
+        self.assertNotIn("error_file: <N/A>", report)
+
     def test_report_shows_the_stack_of_a_crash(self):
         process = self.start(["--standalone", "--nproc-per-node", 2], "training.epochs=100000")
         run = self.run_directory()

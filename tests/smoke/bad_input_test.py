@@ -111,7 +111,10 @@ class BadInput(ProgramTest):
 
     def test_supervision_options(self):
         self.assertRefused(self.trainer("--max-restarts", -1), "--max-restarts -1: expected 0 or a larger number")
-        self.assertRefused(self.trainer("--hang-timeout", "5"), "duration")
+        self.assertRefused(self.trainer("--hang-timeout", "5"), "--hang-timeout: expected a duration")
+        self.assertRefused(self.trainer("--peer-grace", "abc"), "--peer-grace: expected a duration")
+        self.assertRefused(self.trainer("--run-dir", ""), "--run-dir: expected a folder")
+        self.assertRefused(self.trainer("--dry-run", "--launcher", "foreign"), "foreign")
 
     def test_more_processes_than_memory_can_hold(self):
         total = int(pathlib.Path("/proc/meminfo").read_text().split()[1]) / 2**20  # GiB

@@ -56,7 +56,7 @@ class BatchScript(ProgramTest):
 
     def test_every_argument_arrives_as_it_was_given(self):
         given = ["--resume", "must", ODD, "data.transform.train=[]", "method.beta=4"]
-        script = self.script("--nproc", 4, "--cpus=12", "--launcher", "spawn", "--local-rank=0", *given,
+        script = self.script("--nproc", 4, "--cpus=12", "--max-restarts", 3, "--dry-run", "--launcher", "spawn", "--local-rank=0", *given,
                              f"data.train={self.folder}/a b")
         self.assertEqual(self.execute(script), 0)
         name = ODD.removeprefix("run.name=")

@@ -31,4 +31,9 @@ class RankFiles {
   void open(const std::filesystem::path& run_directory, int attempt);
 };
 
+// For a failure outside of a rank's work, such as a configuration that cannot be read: writes
+// $TORCHELASTIC_ERROR_FILE, if torchrun has named one and nothing is there yet, with the stack of
+// the exception that is being handled. Never throws.
+void report_to_torchrun(const std::string& message) noexcept;
+
 }  // namespace temper

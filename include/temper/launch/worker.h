@@ -24,6 +24,10 @@ enum class SecondInterrupt {
   kExit,    // no launcher: the second Ctrl-C ends the process at once with status 130
 };
 
+// The first thing that a program does which may be launcher or rank: until either handles its
+// signals, SIGUSR1 ends it with status 143, SIGUSR2 and SIGQUIT wait.
+void hold_early_signals();
+
 // From its construction to the end of the process SIGTERM, SIGUSR1, SIGUSR2 and SIGINT only set a
 // flag and SIGPIPE is ignored, so that a rank can still save when its launcher's pipes are gone,
 // and a late duplicate cannot replace its exit status. The first request to stop stays; repeats
@@ -31,15 +35,19 @@ enum class SecondInterrupt {
 class WorkerSignals {
  public:
   explicit WorkerSignals(SecondInterrupt second_interrupt);
+  ~WorkerSignals();
   WorkerSignals(const WorkerSignals&) = delete;
   WorkerSignals& operator=(const WorkerSignals&) = delete;
 
   // Any thread, any time; one atomic load.
   [[nodiscard]] StopRequest stop_requested() const noexcept;
   // While this is true the first request ends the process at once, with the status of one that had
-  // nothing to save (143, 130, 75 for SIGUSR1): a rank that opens its data or waits for a store
-  // looks at no flag.
+  // nothing to save (143, for SIGINT 130): a rank that opens its data or waits for a store looks at
+  // no flag.
   void set_nothing_to_save(bool nothing) noexcept;
+  // Our launcher then hears through this heartbeat, which must outlive the object, that the rank
+  // was asked to stop and the others have to stop as well.
+  void tell(const Heartbeat& heartbeat) noexcept;
   // How often SIGUSR2 has come: save and go on.
   [[nodiscard]] std::int64_t saves_requested() const noexcept;
 };
@@ -85,6 +93,10 @@ enum class FailureCategory {
 // Tells our launcher that this rank has done its part, so that a good exit status is believed. A
 // rank that ends without it has left the others alone.
 void report_finished(const Heartbeat& heartbeat) noexcept;
+
+// The same for a rank that was asked to stop before there was anything to save; our launcher then
+// stops the others, too. Returns its exit status: 143, or 130 for Ctrl-C.
+[[nodiscard]] int report_stopped_early(const Heartbeat& heartbeat, StopRequest request) noexcept;
 
 // Leaves the reason, with the heartbeat's phase and update, for our launcher, and in the files of
 // temper/launch/rank_files.h with the stack of the exception that is being handled; under torchrun

@@ -13,7 +13,8 @@
 namespace temper {
 
 // {state, epoch, epochs, update, updates, images_per_second, eta_seconds, updated_at}. `state` is
-// running, preempted or finished; a launcher writes failure.json for a run that failed.
+// running, preempted or finished; failed (with failure.json) or stopped (at once, unsaved) come
+// from what watches over a run that could not write its end, src/launch/run_state.h.
 class StatusFile final : public Sink {
  public:
   StatusFile(std::filesystem::path path, RunLength length,

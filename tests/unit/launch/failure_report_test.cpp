@@ -53,7 +53,7 @@ TEST(Judge, PeacefulStatuses) {
 TEST(Judge, StopThatHadToBeForced) {
   EXPECT_EQ(status({exited(0, 75), killed(1, SIGKILL, 9, true)}, {.signal = SIGTERM}), 143);
   EXPECT_EQ(status({killed(0, SIGINT, 9, true)}, {.signal = SIGINT}), 130);
-  EXPECT_EQ(status({killed(0, SIGKILL, 9, true)}, {.signal = SIGUSR1}), 138);
+  EXPECT_EQ(status({killed(0, SIGKILL, 9, true)}, {.signal = SIGUSR1}), 143);
 }
 
 TEST(Judge, SecondInterruptMakesNoVictimsACause) {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "temper/core/error.h"
 #include "temper/launch/start_barrier.h"
 
 namespace temper {
@@ -117,6 +118,7 @@ TEST(StartBarrier, LetsAllRanksPass) {
   for (int rank = 0; rank < 3; ++rank) {
     ranks.emplace_back([&, rank] {
       Store store = Store::connect("127.0.0.1", host.port(), kLong);
+      claim_rank(store, rank, 3);
       const auto hosts = start_barrier(store, rank, 3, {.timeout = kLong});
       ASSERT_TRUE(hosts);
       EXPECT_EQ(hosts->size(), 3U);
@@ -128,6 +130,7 @@ TEST(StartBarrier, LetsAllRanksPass) {
 
 TEST(StartBarrier, NamesTheMissing) {
   Store host = Store::host({});
+  claim_rank(host, 0, 3);
   try {
     static_cast<void>(
         start_barrier(host, 0, 3, {.timeout = milliseconds(60), .warn_after = milliseconds(20)}));
@@ -135,6 +138,48 @@ TEST(StartBarrier, NamesTheMissing) {
   } catch (const std::runtime_error& error) {
     EXPECT_THAT(error.what(), HasSubstr("ranks 1, 2 of 3 did not start"));
   }
+}
+
+template <typename Function>
+std::string config_error(const Function& function) {
+  try {
+    function();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no ConfigError";
+}
+
+TEST(ClaimRank, ASecondProcessIsTurnedAwayAndTheFirstGoesOn) {
+  Store host = Store::host({});
+  Store stray = Store::connect("127.0.0.1", host.port(), kLong);
+  claim_rank(host, 0, 1);
+  EXPECT_THAT(config_error([&] { claim_rank(stray, 0, 1); }),
+              testing::AllOf(HasSubstr("rank 0 of 1 (pid "), HasSubstr("is rank 0 of the run at"),
+                             HasSubstr("MASTER_PORT")));
+  EXPECT_TRUE(start_barrier(host, 0, 1, {.timeout = kLong}));
+}
+
+TEST(ClaimRank, AnotherWorldSizeIsTurnedAwayAndTheOthersLearnWhy) {
+  Store host = Store::host({});
+  Store peer = Store::connect("127.0.0.1", host.port(), kLong);
+  claim_rank(host, 0, 2);
+  const std::string reason = config_error([&] { claim_rank(peer, 1, 3); });
+  EXPECT_THAT(reason, testing::AllOf(HasSubstr("rank 1 of 3 (pid "), HasSubstr("rank 0 of 2 (pid "),
+                                     HasSubstr("WORLD_SIZE")));
+  EXPECT_EQ(config_error([&] { static_cast<void>(start_barrier(host, 0, 2, {.timeout = kLong})); }),
+            reason);
+}
+
+TEST(ClaimRank, WhoWasTurnedAwayLeavesTheNumberFree) {
+  Store host = Store::host({});
+  Store stray = Store::connect("127.0.0.1", host.port(), kLong);
+  Store peer = Store::connect("127.0.0.1", host.port(), kLong);
+  claim_rank(host, 0, 2);
+  EXPECT_THAT(config_error([&] { claim_rank(stray, 1, 3); }), HasSubstr("WORLD_SIZE"));
+  claim_rank(peer, 1, 2);
+  peer.set("start/met/1", "");
+  EXPECT_TRUE(start_barrier(host, 0, 2, {.timeout = kLong}));
 }
 
 }  // namespace

@@ -3,13 +3,16 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "launch/run_state.h"
 #include "launch/shared_page.h"
 #include "temper/core/file.h"
+#include "temper/core/text.h"
 
 namespace temper {
 namespace {
@@ -45,6 +48,66 @@ TEST(WorkerSignals, SecondInterruptEndsAProcessWithoutLauncher) {
     ::raise(SIGINT);
   };
   EXPECT_EXIT(interrupt_twice(), testing::ExitedWithCode(130), "");
+}
+
+TEST(WorkerSignals, WithNothingToSaveTheFirstRequestEnds) {
+  const auto end_by = [](int number) {
+    const Heartbeat heartbeat;
+    WorkerSignals signals(SecondInterrupt::kIgnore);
+    signals.tell(heartbeat);
+    signals.set_nothing_to_save(true);
+    ::raise(number);
+  };
+  EXPECT_EXIT(end_by(SIGUSR1), testing::ExitedWithCode(143), "");
+  EXPECT_EXIT(end_by(SIGTERM), testing::ExitedWithCode(143), "");
+  EXPECT_EXIT(end_by(SIGINT), testing::ExitedWithCode(130), "");
+}
+
+TEST(EarlySignals, AStopEndsTheProcessAndRequestsWait) {
+  const auto stop = [] {
+    hold_early_signals();
+    ::raise(SIGUSR1);
+  };
+  EXPECT_EXIT(stop(), testing::ExitedWithCode(143), "");
+  const auto request = [] {
+    hold_early_signals();
+    ::raise(SIGQUIT);
+    ::raise(SIGUSR2);
+    const WorkerSignals signals(SecondInterrupt::kIgnore);
+    ::_exit(signals.saves_requested() == 1 ? 0 : 1);
+  };
+  EXPECT_EXIT(request(), testing::ExitedWithCode(0), "");
+}
+
+TEST(RunState, OnlyARunningRunIsEnded) {
+  std::string name = (fs::temp_directory_path() / "temper-state-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const fs::path folder = name;
+  end_running_state(folder, kStateFailed);
+  EXPECT_TRUE(fs::is_empty(folder));
+  for (const char* state : {"finished", "preempted"}) {
+    const std::string text = concat("{\"state\": \"", state, "\"}");
+    write_file_atomically(folder / "status.json", text);
+    end_running_state(folder, kStateFailed);
+    EXPECT_EQ(read_file(folder / "status.json"), text);
+  }
+  fs::remove_all(folder);
+}
+
+// A file system without room for another file: the folder takes none.
+TEST(RunState, AFullDiskIsNoObstacle) {
+  std::string name = (fs::temp_directory_path() / "temper-state-XXXXXX").string();
+  ASSERT_NE(::mkdtemp(name.data()), nullptr);
+  const fs::path folder = name;
+  write_file_atomically(folder / "status.json",
+                        R"({"state": "running", "eta_seconds": 5.123456789})");
+  // In the way of the new file.
+  fs::create_directory(folder / concat(".status.json.", ::getpid(), ".tmp"));
+  end_running_state(folder, kStateFailed);
+  const auto json = nlohmann::json::parse(read_file(folder / "status.json"));
+  EXPECT_EQ(json["state"], "failed");
+  EXPECT_TRUE(json["eta_seconds"].is_null());
+  fs::remove_all(folder);
 }
 
 TEST(Heartbeat, KeepsPhaseAndUpdate) {
