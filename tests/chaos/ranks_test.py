@@ -161,9 +161,11 @@ class DeadRanks(ProgramTest):
         process = self.start_training(out)
         process.send_signal(signal.SIGQUIT)
         for rank in (0, 1):
-            wait_for(lambda: "stack of thread" in (out / f"logs/attempt-1/rank-{rank}.log").read_text(), "the stacks")
-            wait_for(lambda: re.search(r"trainer\(\S*run_training_rank\S*\+\d+\)",
-                                       (out / f"logs/attempt-1/rank-{rank}.log").read_text()), "names in the stacks")
+            log = out / f"logs/attempt-1/rank-{rank}.log"
+            wait_for(lambda: "stack of thread" in log.read_text(), "the stacks")
+            # Code that oneDNN has made at run time has no frames to go through: asked until the thread is elsewhere.
+            wait_for(lambda: re.search(r"trainer\(\S*run_training_rank\S*\+\d+\)", log.read_text())
+                     or process.send_signal(signal.SIGQUIT), "names in the stacks")
             self.assertEqual(pathlib.Path(f"/proc/{rank_pids(str(out))[rank]}/comm").read_text(), "trainer\n")
         seen = (out / "metrics.jsonl").read_text().count("\n")
         wait_for(lambda: (out / "metrics.jsonl").read_text().count("\n") > seen + 3, "further updates")
