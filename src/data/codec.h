@@ -33,7 +33,7 @@ class ImageDecoder {
   [[nodiscard]] virtual int width() const = 0;
   [[nodiscard]] virtual int height() const = 0;
 
-  // Bytes that decode() takes at most, buffer included.
+  // Bytes that decode() takes at most, buffer included. To be asked before it.
   [[nodiscard]] virtual std::uint64_t memory_needed(const Rectangle& region,
                                                     int channels) const = 0;
 
