@@ -65,14 +65,14 @@ SampleCost SampleLoader::load(std::uint32_t sample, const SampleRandom& random,
   while (true) {
     try {
       if (fetched != nullptr) {
-        process(sample, fetched->stored, random, cost, out);
+        process(sample, fetched->stored, random, out);
         break;
       }
       const std::uint64_t size = parts_.dataset.stored_size(sample);
       if (!has_room(size)) {
         throw NeedsMemory{size};
       }
-      process(sample, read(sample, cost), random, cost, out);
+      process(sample, read(sample, cost), random, out);
       break;
     } catch (const NeedsMemory& need) {
       if (fetched != nullptr) {
@@ -93,14 +93,14 @@ SampleCost SampleLoader::load(std::uint32_t sample, const SampleRandom& random,
 }
 
 void SampleLoader::process(std::uint32_t sample, StoredSample stored, const SampleRandom& random,
-                           SampleCost& cost, std::byte* out) {
+                           std::byte* out) {
   // What a data set holds in memory anyway need not be kept twice.
   if (parts_.cache != nullptr && cached_ == nullptr && parts_.dataset.stored_size(sample) > 0) {
     parts_.cache->offer(sample, stored);
   }
   try {
     if (const auto* image = std::get_if<EncodedImage>(&stored)) {
-      process_encoded(sample, *image, random, cost, out);
+      process_encoded(sample, *image, random, out);
       return;
     }
     const PictureRegion picture = with_wanted_channels(std::get<ImageView>(stored));
@@ -120,7 +120,7 @@ void SampleLoader::process(std::uint32_t sample, StoredSample stored, const Samp
 }
 
 void SampleLoader::process_encoded(std::uint32_t sample, EncodedImage image, SampleRandom random,
-                                   SampleCost&, std::byte* out) {
+                                   std::byte* out) {
   const auto decoder = open_image(image);
   const TransformPlan plan =
       plan_transform(parts_.transform.steps(), decoder->width(), decoder->height(), random);

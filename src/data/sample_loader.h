@@ -57,9 +57,9 @@ class SampleLoader {
  private:
   StoredSample read(std::uint32_t sample, SampleCost& cost);
   void process(std::uint32_t sample, StoredSample stored, const SampleRandom& random,
-               SampleCost& cost, std::byte* out);
+               std::byte* out);
   void process_encoded(std::uint32_t sample, EncodedImage image, SampleRandom random,
-                       SampleCost& cost, std::byte* out);
+                       std::byte* out);
   void finish(const TransformPlan& plan, const PictureRegion& region, SampleRandom& random,
               std::byte* out);
   [[nodiscard]] PictureRegion with_wanted_channels(const ImageView& view);
