@@ -3,8 +3,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <limits>
-
+#include "attacks/ascent.h"
 #include "attacks/objective.h"
 #include "temper/core/error.h"
 #include "temper/core/random_tensor.h"
@@ -15,45 +14,6 @@ namespace {
 constexpr std::uint8_t kRadiusLayer = 1;
 constexpr std::uint8_t kZeroGradientLayer = 3;
 
-// Per-sample masks of gradients that lead nowhere.
-class GradientWatch {
- public:
-  explicit GradientWatch(const at::Tensor& images)
-      : zero_(at::zeros({images.size(0)}, images.options().dtype(at::kBool))),
-        nonfinite_(zero_.clone()) {}
-
-  void add(const at::Tensor& gradient) {
-    const at::Tensor largest = gradient.flatten(1).abs().amax(1);
-    zero_.logical_or_(largest.eq(0));
-    nonfinite_.logical_or_(largest.isfinite().logical_not());
-  }
-  [[nodiscard]] GradientCounts counts() const { return {zero_.sum(), nonfinite_.sum()}; }
-
- private:
-  at::Tensor zero_;
-  at::Tensor nonfinite_;
-};
-
-// Per sample the images with the largest loss so far. A loss that is not a number never wins.
-class BestSoFar {
- public:
-  void offer(const at::Tensor& images, const at::Tensor& losses) {
-    const at::NoGradGuard no_grad;
-    if (!images_.defined()) {
-      images_ = images.detach().clone();
-      losses_ = at::full_like(losses, -std::numeric_limits<double>::infinity());
-    }
-    const at::Tensor better = losses.gt(losses_);
-    images_ = at::where(better.view({-1, 1, 1, 1}), images.detach(), images_);
-    losses_ = at::where(better, losses.detach(), losses_);
-  }
-  [[nodiscard]] const at::Tensor& images() const { return images_; }
-
- private:
-  at::Tensor images_;
-  at::Tensor losses_;
-};
-
 }  // namespace
 
 // One call of the attack.
@@ -61,13 +21,16 @@ class PgdAttack::Run {
  public:
   Run(const PgdAttack& attack, Classifier& model, const at::Tensor& clean, const at::Tensor& labels,
       const AttackContext& context)
-      : threat_model_(attack.threat_model_),
+      : threat_model_{attack.threat_model_.norm,
+                      attack.threat_model_.epsilon * context.epsilon_scale},
         options_(attack.options_),
+        steps_(attack.options_.steps * context.steps_factor),
+        step_size_(attack.options_.step_size * context.epsilon_scale / context.steps_factor),
         model_(model),
         clean_(clean),
         context_(context),
         objective_(model, clean, labels, context, attack.options_.target),
-        watch_(clean) {}
+        watch_(context, clean) {}
 
   at::Tensor perturb() {
     at::Tensor adversarial;
@@ -79,9 +42,7 @@ class PgdAttack::Run {
         best_.offer(adversarial, objective_.per_sample(model_.forward(adversarial)));
       }
     }
-    if (context_.gradient_counts != nullptr) {
-      *context_.gradient_counts = watch_.counts();
-    }
+    watch_.report();
     return compares ? best_.images() : adversarial.detach();
   }
 
@@ -92,7 +53,7 @@ class PgdAttack::Run {
 
   at::Tensor climb(int restart) {
     at::Tensor adversarial = start(restart);
-    for (int step = 0; step < options_.steps && !stopped(); ++step) {
+    for (int step = 0; step < steps_ && !stopped(); ++step) {
       adversarial.requires_grad_(true);
       const at::Tensor losses = objective_.per_sample(model_.forward(adversarial));
       const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {adversarial}).front();
@@ -101,9 +62,7 @@ class PgdAttack::Run {
       if (options_.keep_best) {
         best_.offer(adversarial, losses);
       }
-      if (context_.gradient_counts != nullptr && clean_.size(0) > 0) {
-        watch_.add(gradient);
-      }
+      watch_.add(gradient);
       adversarial = move(adversarial, gradient.nan_to_num(0, 0, 0), step);
     }
     return adversarial;
@@ -111,13 +70,19 @@ class PgdAttack::Run {
 
   [[nodiscard]] at::Tensor move(const at::Tensor& images, const at::Tensor& gradient,
                                 int step) const {
-    at::Tensor direction = ascent_direction(gradient, threat_model_.norm);
-    if (threat_model_.norm == Norm::kLinf || !options_.trades_l2_steps) {
-      return project(images.add(direction, options_.step_size), clean_, threat_model_);
+    if (threat_model_.norm == Norm::kL2 && options_.trades_l2_steps) {
+      const at::Tensor moved = images.add(trades_l2_direction(gradient, step), step_size_);
+      return project(moved.clamp_(0, 1), clean_, threat_model_);
     }
-    const at::Tensor still = perturbation_norm(gradient, Norm::kL2).eq(0).view({-1, 1, 1, 1});
-    direction = at::where(still, draw_normal(kZeroGradientLayer, step), direction);
-    return project(images.add(direction, options_.step_size).clamp_(0, 1), clean_, threat_model_);
+    const at::Tensor useful =
+        threat_model_.norm == Norm::kL1 ? movable_part(gradient, images) : gradient;
+    const at::Tensor moved = images.add(ascent_direction(useful, threat_model_.norm), step_size_);
+    return options_.projects ? project(moved, clean_, threat_model_) : moved.clamp(0, 1);
+  }
+
+  [[nodiscard]] at::Tensor trades_l2_direction(const at::Tensor& gradient, int step) const {
+    const at::Tensor length = over_images(perturbation_norm(gradient, Norm::kL2));
+    return at::where(length.eq(0), draw_normal(kZeroGradientLayer, step), gradient / length);
   }
 
   [[nodiscard]] at::Tensor start(int restart) const {
@@ -131,7 +96,7 @@ class PgdAttack::Run {
 
   // Undefined for no random start.
   [[nodiscard]] at::Tensor draw_start(int restart) const {
-    const double epsilon = threat_model_.epsilon;
+    const double radius = threat_model_.epsilon * options_.start_radius;
     if (options_.random_start == RandomStart::kNone) {
       return {};
     }
@@ -139,10 +104,19 @@ class PgdAttack::Run {
       return draw_normal(0, restart) * options_.start_scale;
     }
     if (threat_model_.norm == Norm::kLinf) {
-      return (draw_uniform(0, restart, clean_.sizes().slice(1)) * 2 - 1) * epsilon;
+      return (draw_uniform(0, restart, clean_.sizes().slice(1)) * 2 - 1) * radius;
     }
-    const at::Tensor direction = ascent_direction(draw_normal(0, restart), Norm::kL2);
-    return direction * draw_uniform(kRadiusLayer, restart, {1, 1, 1}) * epsilon;
+    return draw_direction(restart) * draw_uniform(kRadiusLayer, restart, {1, 1, 1}) * radius;
+  }
+
+  // Of length one, uniform on the sphere; l1: Laplace noise, scaled.
+  [[nodiscard]] at::Tensor draw_direction(int restart) const {
+    if (threat_model_.norm == Norm::kL2) {
+      return ascent_direction(draw_normal(0, restart), Norm::kL2);
+    }
+    const at::Tensor uniform = draw_uniform(0, restart, clean_.sizes().slice(1)) - 0.5;
+    const at::Tensor laplace = uniform.sign() * -at::log1p(-2 * uniform.abs());
+    return laplace / over_images(perturbation_norm(laplace, Norm::kL1));
   }
 
   [[nodiscard]] RandomStream stream(std::uint8_t layer, int step) const {
@@ -160,8 +134,10 @@ class PgdAttack::Run {
     return uniform_tensor(stream(layer, step), context_.samples, shape, clean_.options());
   }
 
-  const ThreatModel& threat_model_;
+  ThreatModel threat_model_;
   const PgdOptions& options_;
+  int steps_;
+  double step_size_;
   Classifier& model_;
   const at::Tensor& clean_;
   const AttackContext& context_;
@@ -184,17 +160,6 @@ PgdAttack fgsm_attack(const ThreatModel& threat_model) {
   return PgdAttack(
       threat_model,
       {.steps = 1, .step_size = threat_model.epsilon, .random_start = RandomStart::kNone});
-}
-
-Catalog<Attack, ThreatModel, PgdOptions> built_in_attacks() {
-  Catalog<Attack, ThreatModel, PgdOptions> attacks("attack");
-  attacks.add("fgsm", [](const ThreatModel& threat_model, const PgdOptions&) {
-    return std::make_shared<PgdAttack>(fgsm_attack(threat_model));
-  });
-  attacks.add("pgd", [](const ThreatModel& threat_model, const PgdOptions& options) {
-    return std::make_shared<PgdAttack>(threat_model, options);
-  });
-  return attacks;
 }
 
 }  // namespace temper

@@ -2,37 +2,20 @@
 
 #include <ATen/ATen.h>
 
+#include "methods/forward.h"
 #include "temper/core/error.h"
 
 namespace temper {
 namespace {
 
-at::Tensor forward(Classifier& model, const at::Tensor& images, StatisticsMode mode) {
-  const StatisticsModeGuard guard(model, mode);
-  return model.forward(images);
-}
+const char* const kStepsFactor = "attack_steps_factor";
 
-// Also of an empty batch.
-at::Tensor predict(const at::Tensor& logits) {
-  return logits.size(0) == 0 ? at::zeros({0}, logits.options().dtype(at::kLong))
-                             : logits.detach().argmax(1);
+// Statistics that a forward for the perturbation alone must not write.
+StatisticsMode without_update(StatisticsMode mode) {
+  return mode == StatisticsMode::kUpdate ? StatisticsMode::kBatch : mode;
 }
 
 }  // namespace
-
-StepOutput StandardTraining::compute_gradients(StepContext& context, const ImageBatch& batch) {
-  context.enter_phase("forward_backward");
-  context.model.set_random_keys({context.seed, context.update, batch.samples});
-  const at::Tensor logits = forward(context.model, batch.images, options_.statistics.clean_forward);
-  const at::Tensor loss = cross_entropy_sum(logits, batch.loss_targets(), options_.label_smoothing);
-  context.backward(loss);
-  const at::Tensor predictions = predict(logits);
-  return {.loss = loss.detach(),
-          .clean_loss = loss.detach(),
-          .clean_correct = predictions.eq(batch.labels).sum(),
-          .predictions = predictions,
-          .clean_logits = logits.detach()};
-}
 
 AdversarialTraining::AdversarialTraining(std::shared_ptr<const Attack> attack,
                                          std::shared_ptr<const RobustLoss> loss,
@@ -43,6 +26,9 @@ AdversarialTraining::AdversarialTraining(std::shared_ptr<const Attack> attack,
       before_start_(options) {
   require(attack_ != nullptr && loss_ != nullptr,
           "adversarial training needs an attack and a loss");
+  if (options.weight_perturbation) {
+    perturbation_.emplace(*options.weight_perturbation);
+  }
 }
 
 at::Tensor AdversarialTraining::attack(StepContext& context, const ImageBatch& batch,
@@ -58,6 +44,8 @@ at::Tensor AdversarialTraining::attack(StepContext& context, const ImageBatch& b
        .purpose = Purpose::kAttackStart,
        .index = context.update,
        .start_noise = context.start_noise,
+       .epsilon_scale = warmed_epsilon(options_, context.update, context.updates_per_epoch),
+       .steps_factor = steps_factor_,
        .stop_requested = may_stop ? context.stop_requested : std::function<bool()>(),
        .gradient_counts = &counts});
   if (logs_like_the_reference()) {
@@ -68,39 +56,81 @@ at::Tensor AdversarialTraining::attack(StepContext& context, const ImageBatch& b
   return adversarial;
 }
 
+AdversarialTraining::OuterLogits AdversarialTraining::outer_forwards(
+    Classifier& model, const at::Tensor& clean, const at::Tensor& adversarial,
+    const PhaseStatistics& statistics) const {
+  OuterLogits logits;
+  const bool repeats = options_.reference_order && loss_->repeats_clean_forward();
+  const auto clean_forward = [&] { return forward(model, clean, statistics.clean_forward); };
+  // The official code of TRADES runs the adversarial forward between the two clean ones, with a
+  // weight perturbation before them; running statistics depend on the order.
+  const bool adversarial_first = repeats && perturbation_;
+  if (adversarial_first) {
+    logits.adversarial = forward(model, adversarial, statistics.adversarial_forward);
+    logits.robust_target = clean_forward();
+    logits.clean = clean_forward();
+    return logits;
+  }
+  if (loss_->has_clean_forward()) {
+    logits.clean = clean_forward();
+  }
+  logits.adversarial = forward(model, adversarial, statistics.adversarial_forward);
+  logits.robust_target = repeats ? clean_forward() : logits.clean;
+  return logits;
+}
+
+LossTerms AdversarialTraining::outer_loss(const OuterLogits& logits,
+                                          const ImageBatch& batch) const {
+  return loss_->compute(logits.clean, logits.robust_target, logits.adversarial,
+                        batch.loss_targets());
+}
+
+void AdversarialTraining::perturb_weights(StepContext& context, const ImageBatch& batch,
+                                          StepOutput& output) {
+  if (context.epoch < perturbation_->options().start_epoch) {
+    return;
+  }
+  const PhaseStatistics& statistics = options_.statistics;
+  const OuterLogits logits =
+      outer_forwards(context.model, batch.images, output.adversarial_images,
+                     {.clean_forward = without_update(statistics.clean_forward),
+                      .adversarial_forward = without_update(statistics.adversarial_forward)});
+  const at::Tensor loss = outer_loss(logits, batch).total;
+  output.weight_directions = perturbation_->perturb(context.model, loss, context.ranks);
+  output.proxy_loss = loss.detach();
+  output.proxy_adversarial_logits = logits.adversarial.detach();
+}
+
 StepOutput AdversarialTraining::compute_gradients(StepContext& context, const ImageBatch& batch) {
   if (context.epoch < options_.start_epoch) {
     return before_start_.compute_gradients(context, batch);
   }
   StepOutput output;
+  if (perturbation_) {
+    perturbation_->discard();  // that of the micro-batch before: the attack meets the true weights
+  }
   context.enter_phase("attack");
   context.model.set_random_keys({context.seed, context.update, batch.samples});
   output.adversarial_images = attack(context, batch, output.gradients);
 
   context.enter_phase("forward_backward");
-  const PhaseStatistics& statistics = options_.statistics;
-  at::Tensor clean_logits;
-  if (loss_->has_clean_forward()) {
-    clean_logits = forward(context.model, batch.images, statistics.clean_forward);
-    output.clean_logits = clean_logits.detach();
-    output.predictions = predict(clean_logits);
+  if (perturbation_) {
+    perturb_weights(context, batch, output);
+  }
+  const OuterLogits logits =
+      outer_forwards(context.model, batch.images, output.adversarial_images, options_.statistics);
+  const LossTerms terms = outer_loss(logits, batch);
+  context.backward(terms.total);
+
+  const at::Tensor predictions = predict(logits.adversarial);
+  output.adversarial_logits = logits.adversarial.detach();
+  output.adversarial_correct = predictions.eq(batch.labels).sum();
+  output.predictions = predictions;
+  if (logits.clean.defined()) {
+    output.clean_logits = logits.clean.detach();
+    output.predictions = predict(logits.clean);
     output.clean_correct = output.predictions.eq(batch.labels).sum();
   }
-  const at::Tensor adversarial_logits =
-      forward(context.model, output.adversarial_images, statistics.adversarial_forward);
-  output.adversarial_logits = adversarial_logits.detach();
-  const at::Tensor predictions = predict(adversarial_logits);
-  output.adversarial_correct = predictions.eq(batch.labels).sum();
-  if (!output.predictions.defined()) {
-    output.predictions = predictions;
-  }
-  const at::Tensor target_logits =
-      options_.reference_order && loss_->repeats_clean_forward()
-          ? forward(context.model, batch.images, statistics.clean_forward)
-          : clean_logits;
-  const LossTerms terms =
-      loss_->compute(clean_logits, target_logits, adversarial_logits, batch.loss_targets());
-  context.backward(terms.total);
   output.loss = terms.total.detach();
   output.clean_loss = terms.clean.defined() ? terms.clean.detach() : at::Tensor();
   output.robust_loss = terms.robust.detach();
@@ -111,6 +141,9 @@ StepOutput AdversarialTraining::compute_gradients(StepContext& context, const Im
 }
 
 void AdversarialTraining::after_update(Classifier& model, const at::Tensor& /*skip*/) {
+  if (perturbation_) {
+    perturbation_->restore();
+  }
   if (logged_images_.defined()) {
     const at::NoGradGuard no_grad;
     static_cast<void>(forward(model, logged_images_, StatisticsMode::kUpdate));
@@ -118,25 +151,25 @@ void AdversarialTraining::after_update(Classifier& model, const at::Tensor& /*sk
   }
 }
 
-Catalog<TrainingMethod, std::shared_ptr<const Attack>, MethodOptions> built_in_methods() {
-  using AttackPointer = std::shared_ptr<const Attack>;
-  Catalog<TrainingMethod, AttackPointer, MethodOptions> methods("training method");
-  methods.add("standard", [](const AttackPointer&, const MethodOptions& options) {
-    return std::make_shared<StandardTraining>(options);
-  });
-  methods.add("trades", [](const AttackPointer& attack, const MethodOptions& options) {
-    return std::make_shared<AdversarialTraining>(
-        attack, std::make_shared<TradesLoss>(options.beta, options.label_smoothing), options);
-  });
-  methods.add("mixed", [](const AttackPointer& attack, const MethodOptions& options) {
-    return std::make_shared<AdversarialTraining>(
-        attack, std::make_shared<MixedLoss>(options.beta, options.label_smoothing), options);
-  });
-  methods.add("pgd_at", [](const AttackPointer& attack, const MethodOptions& options) {
-    return std::make_shared<AdversarialTraining>(
-        attack, std::make_shared<AdversarialLoss>(options.label_smoothing), options);
-  });
-  return methods;
+bool AdversarialTraining::strengthen_attack() {
+  steps_factor_ *= 2;
+  return true;
+}
+
+StateDict AdversarialTraining::state(const RankReduction& /*ranks*/) const {
+  return steps_factor_ == 1 ? StateDict()
+                            : StateDict{{kStepsFactor, at::tensor(steps_factor_, at::kLong)}};
+}
+
+void AdversarialTraining::load_state(const StateDict& state) {
+  steps_factor_ = 1;
+  for (const auto& [name, value] : state) {
+    if (name != kStepsFactor) {
+      throw ConfigError(concat("the saved state of the method has '", name,
+                               "': it was saved with another method"));
+    }
+    steps_factor_ = value.item<int>();
+  }
 }
 
 }  // namespace temper

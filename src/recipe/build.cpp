@@ -48,6 +48,16 @@ RandomStart random_start(const std::string& name) {
   return starts.at(name);
 }
 
+Norm norm_of(const std::string& name) {
+  static const std::map<std::string, Norm> norms{
+      {"linf", Norm::kLinf}, {"l2", Norm::kL2}, {"l1", Norm::kL1}};
+  return norms.at(name);
+}
+
+ThreatModel threat_model_of(const Config& config) {
+  return {.norm = norm_of(config.threat_model.norm), .epsilon = config.threat_model.epsilon};
+}
+
 AttackTarget attack_target(const std::string& name) {
   static const std::map<std::string, AttackTarget> targets{
       {"none", AttackTarget::kNone},
@@ -171,8 +181,11 @@ std::shared_ptr<Classifier> build_average_model(const Config& config, const Cata
 }
 
 std::string attack_name(const AttackConfig& attack) {
-  if (attack.name != "pgd") {
+  if (attack.name == "fgsm") {
     return attack.name;
+  }
+  if (attack.name == "apgd") {
+    return concat("apgd-", attack.steps);
   }
   return concat("pgd-", attack.steps, attack.restarts > 1 ? concat("x", attack.restarts) : "",
                 attack.keep == "best" ? "-best" : "",
@@ -185,6 +198,11 @@ std::string attack_settings(const Config& config, const AttackConfig& attack) {
   if (attack.name == "fgsm") {
     return concat(ball, ", 1 step of epsilon");
   }
+  if (attack.name == "apgd") {
+    return concat(ball, ", ", attack.steps, " steps of apgd, ",
+                  attack.random_start == "none" ? "no random start" : "uniform start",
+                  ", best iterate");
+  }
   std::string text =
       concat(ball, ", ", attack.steps, attack.steps == 1 ? " step of " : " steps of ",
              recipe::value_text(attack.step_size));
@@ -196,18 +214,37 @@ std::string attack_settings(const Config& config, const AttackConfig& attack) {
   return text;
 }
 
-NamedAttack build_attack(const Config& config, const AttackConfig& attack, const Catalogs& catalogs,
-                         bool trades_l2_steps) {
-  const ThreatModel threat_model{.norm = config.threat_model.norm == "l2" ? Norm::kL2 : Norm::kLinf,
-                                 .epsilon = config.threat_model.epsilon};
-  const PgdOptions options{.steps = static_cast<int>(attack.steps),
-                           .step_size = attack.step_size,
-                           .random_start = random_start(attack.random_start),
-                           .start_scale = attack.start_scale,
-                           .restarts = static_cast<int>(attack.restarts),
-                           .keep_best = attack.keep == "best",
-                           .target = attack_target(attack.target),
-                           .trades_l2_steps = trades_l2_steps};
+namespace {
+
+PgdOptions attack_options(const AttackConfig& attack) {
+  return {.steps = static_cast<int>(attack.steps),
+          .step_size = attack.step_size,
+          .random_start = random_start(attack.random_start),
+          .start_scale = attack.start_scale,
+          .start_radius = attack.start_radius,
+          .restarts = static_cast<int>(attack.restarts),
+          .keep_best = attack.keep == "best",
+          .target = attack_target(attack.target)};
+}
+
+// The attack that a method trains with; null where it has none.
+std::shared_ptr<const Attack> training_attack(const Config& config, const Catalogs& catalogs) {
+  const MethodConfig& method = config.method;
+  if (method.name == "standard" || method.name == "free") {
+    return nullptr;
+  }
+  PgdOptions options = attack_options(method.attack);
+  options.projects = method.name != "n_fgsm";
+  options.trades_l2_steps = method.name == "trades" && method.reference_order;
+  return catalogs.attacks.make(method.attack.name, threat_model_of(config), options);
+}
+
+}  // namespace
+
+NamedAttack build_attack(const Config& config, const AttackConfig& attack,
+                         const Catalogs& catalogs) {
+  const ThreatModel threat_model = threat_model_of(config);
+  const PgdOptions options = attack_options(attack);
   return {.name = attack_name(attack),
           .threat_model = threat_model,
           .attack = catalogs.attacks.make(attack.name, threat_model, options),
@@ -216,23 +253,41 @@ NamedAttack build_attack(const Config& config, const AttackConfig& attack, const
           .restarts = options.restarts};
 }
 
-std::shared_ptr<TrainingMethod> build_method(const Config& config, const Catalogs& catalogs) {
+NamedAttack overfitting_attack(const Config& config, const Catalogs& catalogs) {
+  constexpr int kSteps = 5;
+  constexpr int kStepsToTheEdge = 4;
+  return build_attack(config,
+                      {.steps = kSteps,
+                       .step_size = config.threat_model.epsilon / kStepsToTheEdge,
+                       .random_start = "uniform"},
+                      catalogs);
+}
+
+std::shared_ptr<TrainingMethod> build_method(const Config& config, const Catalogs& catalogs,
+                                             const RunShape& shape) {
   const MethodConfig& method = config.method;
-  std::shared_ptr<const Attack> attack;
-  if (method.name != "standard") {
-    const bool trades_l2_steps = method.name == "trades" && method.reference_order;
-    attack = build_attack(config, method.attack, catalogs, trades_l2_steps).attack;
-  }
   const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
-  return catalogs.methods.make(
-      method.name, attack,
-      {.beta = method.beta,
-       .label_smoothing = method.label_smoothing,
-       .start_epoch = static_cast<std::uint32_t>(method.start_epoch),
-       .reference_order = method.reference_order,
-       .statistics = {.attack = statistics_mode(statistics.attack),
-                      .clean_forward = statistics_mode(statistics.clean_forward),
-                      .adversarial_forward = statistics_mode(statistics.adversarial_forward)}});
+  MethodOptions options{
+      .beta = method.beta,
+      .label_smoothing = method.label_smoothing,
+      .start_epoch = static_cast<std::uint32_t>(method.start_epoch),
+      .epsilon_warmup = shape.in_updates(method.epsilon_warmup),
+      .free = {.threat_model = threat_model_of(config),
+               .step_size = method.attack.step_size,
+               .replays = static_cast<int>(method.replays),
+               .clamp = method.noise_clamp == "noise" ? NoiseClamp::kNoise : NoiseClamp::kImage},
+      // In the other methods only the modes of the forwards differ.
+      .reference_order =
+          method.reference_order && (method.name == "trades" || method.name == "pgd_at"),
+      .statistics = {.attack = statistics_mode(statistics.attack),
+                     .clean_forward = statistics_mode(statistics.clean_forward),
+                     .adversarial_forward = statistics_mode(statistics.adversarial_forward)}};
+  if (const auto& perturbation = method.weight_perturbation) {
+    options.weight_perturbation = {
+        .gamma = perturbation->gamma,
+        .start_epoch = static_cast<std::uint32_t>(perturbation->start_epoch)};
+  }
+  return catalogs.methods.make(method.name, training_attack(config, catalogs), options);
 }
 
 std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model) {

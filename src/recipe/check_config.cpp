@@ -24,7 +24,9 @@ class Checker {
   void check_model() const;
   void check_threat_model() const;
   void check_attack(const AttackConfig& attack, const std::string& path) const;
+  void check_apgd(const AttackConfig& attack, const std::string& path) const;
   void check_method() const;
+  void check_method_parts() const;
   void check_training() const;
   void check_optimizer_and_schedule() const;
   void check_validation() const;
@@ -134,9 +136,11 @@ void Checker::check_model() const {
 }
 
 void Checker::check_budget(double value, const std::string& path) const {
-  const bool linf = config_.threat_model.norm == "linf";
+  const std::string& norm = config_.threat_model.norm;
+  const bool linf = norm == "linf";
   const double size = static_cast<double>(config_.data.image_size);
-  const double largest = linf ? 1 : std::sqrt(static_cast<double>(config_.data.channels)) * size;
+  const double values = static_cast<double>(config_.data.channels) * size * size;
+  const double largest = linf ? 1 : norm == "l2" ? std::sqrt(values) : values;
   if (value <= largest) {
     return;
   }
@@ -145,7 +149,7 @@ void Checker::check_budget(double value, const std::string& path) const {
   const std::string limit =
       linf ? "images are in [0,1] and this is in the same unit, so that 1 is the most"
            : concat("images are in [0,1], and no two are further apart than ", fixed(largest, 1),
-                    " in l2");
+                    " in ", norm);
   add({path, "threat_model.norm"}, concat("must be at most ", linf ? "1" : fixed(largest, 1),
                                           ", found ", to_text(value), ": ", limit, meant));
 }
@@ -159,8 +163,18 @@ void Checker::check_attack(const AttackConfig& attack, const std::string& path) 
     add({path + ".restarts", path + ".random_start", path + ".name"},
         "without a random start all restarts are the same; set random_start, or restarts to 1");
   }
+  if (attack.name == "apgd") {
+    check_apgd(attack, path);
+    return;
+  }
   if (attack.name != "fgsm") {
     check_budget(attack.step_size, path + ".step_size");
+    const bool leaves = attack.start_radius > 1 && config_.method.name != "n_fgsm";
+    if (leaves && attack.random_start == "uniform") {
+      add({path + ".start_radius", "method.name"},
+          concat("a start outside of the ball is for method n_fgsm alone, found ",
+                 to_text(attack.start_radius), "; the most is 1"));
+    }
     return;
   }
   if (attack.keep != "last" || attack.target != "none") {
@@ -183,6 +197,26 @@ void Checker::check_attack(const AttackConfig& attack, const std::string& path) 
   }
 }
 
+void Checker::check_apgd(const AttackConfig& attack, const std::string& path) const {
+  if (config_.threat_model.norm == "l1") {
+    add({path + ".name", "threat_model.norm"}, "apgd is there for linf and l2; use pgd for l1");
+  }
+  if (attack.random_start == "normal" || attack.keep != "best" || attack.target != "none" ||
+      attack.restarts != 1) {
+    const char* key = attack.random_start == "normal" ? ".random_start"
+                      : attack.keep != "best"         ? ".keep"
+                      : attack.target != "none"       ? ".target"
+                                                      : ".restarts";
+    add({path + key, path + ".name"},
+        "apgd keeps the best iterate of one run, untargeted, from the image or a uniform start; "
+        "remove the key, or use pgd");
+  }
+  if (places_.contains(path + ".step_size")) {
+    add({path + ".step_size", path + ".name"},
+        "apgd chooses its step sizes itself; remove the key, or use pgd");
+  }
+}
+
 void Checker::check_method() const {
   const MethodConfig& method = config_.method;
   const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
@@ -198,10 +232,13 @@ void Checker::check_method() const {
                has_clean_forward(method.name) ? "clean_forward" : "adversarial_forward",
                " to update"));
   }
-  if (method.reference_order && method.name != "trades" && method.name != "pgd_at") {
+  const bool without_reference =
+      method.name == "standard" || method.name == "mixed" || method.name == "apgd_at";
+  if (method.reference_order && without_reference) {
     add({"method.reference_order", "method.name"},
-        concat("there is a reference order for trades and pgd_at, not for ", method.name));
+        concat("there is no reference order for ", method.name));
   }
+  check_method_parts();
   if (method.reference_order && method.name == "pgd_at" && config_.training.accumulation > 1) {
     add({"method.reference_order", "training.accumulation"},
         "the reference order of pgd_at has no accumulation; set training.accumulation to 1");
@@ -217,6 +254,38 @@ void Checker::check_method() const {
   }
   if (adversarial) {
     check_attack(method.attack, "method.attack");
+  }
+}
+
+// What some methods do not have.
+void Checker::check_method_parts() const {
+  const MethodConfig& method = config_.method;
+  const AttackConfig& attack = method.attack;
+  const bool trained_on_attack = has_adversarial_forward(method.name) && method.name != "free";
+  if (method.weight_perturbation && !trained_on_attack) {
+    add({"method.weight_perturbation", "method.name"},
+        concat("method ", method.name, " has no weight perturbation; set it to null"));
+  }
+  if (method.overfitting_check && method.overfitting_check->action == "roll_back" &&
+      !trained_on_attack) {
+    add({"method.overfitting_check.action", "method.overfitting_check", "method.name"},
+        concat("method ", method.name, " has no attack to give more steps; set action to warn"));
+  }
+  if (method.name == "n_fgsm" && (attack.name != "pgd" || config_.threat_model.norm == "l1")) {
+    add({"method.attack.name", "threat_model.norm", "method.name"},
+        "n_fgsm takes steps of pgd in linf or l2");
+  }
+  const char* other = attack.name != "pgd"            ? "name"
+                      : attack.steps != 1             ? "steps"
+                      : attack.random_start != "none" ? "random_start"
+                      : attack.restarts != 1          ? "restarts"
+                      : attack.keep != "last"         ? "keep"
+                      : attack.target != "none"       ? "target"
+                                                      : nullptr;
+  if (method.name == "free" && other != nullptr) {
+    add({concat("method.attack.", other), "method.attack", "method.name"},
+        "free makes its noise along the way, with one step a replay from where it was; of "
+        "method.attack it takes step_size alone");
   }
 }
 
@@ -262,6 +331,9 @@ void Checker::check_validation() const {
   if (validation.attack) {
     check_attack(*validation.attack, "validation.attack");
   }
+  if (validation.patience && validation.every.is_zero()) {
+    add({"validation.patience", "validation.every"}, "without validation nothing gets better");
+  }
   const std::string& metric = config_.checkpoint.best.metric;
   if (metric == "robust_accuracy" && !validation.attack) {
     add({"checkpoint.best.metric", "validation.attack"},
@@ -274,21 +346,54 @@ void Checker::check_validation() const {
   }
 }
 
-void resolve_attack(AttackConfig& attack, const std::string& path, double epsilon,
-                    const Places& places) {
-  if (attack.name != "fgsm") {
-    return;
+// Gives the keys of an attack that nobody wrote values that follow from others.
+class AttackDefaults {
+ public:
+  AttackDefaults(AttackConfig& attack, std::string path, double epsilon, const Places& places)
+      : attack_(attack), path_(std::move(path)), epsilon_(epsilon), places_(places) {}
+
+  // Those of the training methods that bring an attack of their own.
+  void of_method(const std::string& method) {
+    if (method == "fgsm_rs" || method == "n_fgsm" || method == "free") {
+      set("steps", attack_.steps, 1);
+      set("step_size", attack_.step_size, method == "fgsm_rs" ? 1.25 * epsilon_ : epsilon_);
+      set("random_start", attack_.random_start, method == "free" ? "none" : "uniform");
+    }
+    if (method == "n_fgsm") {
+      set("start_radius", attack_.start_radius, 2);
+    }
+    if (method == "apgd_at") {
+      set("name", attack_.name, "apgd");
+      set("steps", attack_.steps, 2);
+    }
   }
-  if (!places.contains(path + ".steps")) {
-    attack.steps = 1;
+
+  void of_name() {
+    if (attack_.name == "fgsm") {
+      set("steps", attack_.steps, 1);
+      set("step_size", attack_.step_size, epsilon_);
+      set("random_start", attack_.random_start, "none");
+    }
+    if (attack_.name == "apgd") {
+      set("keep", attack_.keep, "best");
+      set("step_size", attack_.step_size, 2 * epsilon_);
+      set("random_start", attack_.random_start, "none");
+    }
   }
-  if (!places.contains(path + ".step_size")) {
-    attack.step_size = epsilon;
+
+ private:
+  template <typename T, typename U>
+  void set(const char* key, T& value, const U& follows) {
+    if (!places_.contains(concat(path_, ".", key))) {
+      value = follows;
+    }
   }
-  if (!places.contains(path + ".random_start")) {
-    attack.random_start = "none";
-  }
-}
+
+  AttackConfig& attack_;
+  const std::string path_;
+  const double epsilon_;
+  const Places& places_;
+};
 
 void resolve_transform(TransformConfig& transform, std::int64_t image_size) {
   for (TransformStepConfig& step : transform.steps) {
@@ -308,15 +413,21 @@ void resolve_config(Config& config, const Places& places) {
       !places.contains(statistics + ".adversarial_forward")) {
     method.batch_norm_statistics.adversarial_forward = "update";
   }
-  // The official loops of adversarial training attack in training mode, that of TRADES does not.
-  if (method.reference_order && method.name == "pgd_at" && !given &&
+  // The official loops of adversarial training attack in training mode, those of TRADES and MART do
+  // not.
+  const bool in_training_mode =
+      method.name == "pgd_at" || method.name == "fgsm_rs" || method.name == "n_fgsm";
+  if (method.reference_order && in_training_mode && !given &&
       !places.contains(statistics + ".attack")) {
     method.batch_norm_statistics.attack = "update";
   }
-  resolve_attack(method.attack, "method.attack", config.threat_model.epsilon, places);
+  AttackDefaults defaults(method.attack, "method.attack", config.threat_model.epsilon, places);
+  defaults.of_method(method.name);
+  defaults.of_name();
   if (config.validation.attack) {
-    resolve_attack(*config.validation.attack, "validation.attack", config.threat_model.epsilon,
-                   places);
+    AttackDefaults(*config.validation.attack, "validation.attack", config.threat_model.epsilon,
+                   places)
+        .of_name();
   }
   resolve_transform(config.data.transform.train, config.data.image_size);
   resolve_transform(config.data.transform.evaluation, config.data.image_size);
@@ -355,8 +466,14 @@ std::vector<std::string> unused_keys(const Config& config, const Places& places,
     unused("method.beta", method.beta != method_default.beta, why);
     unused("method.start_epoch", method.start_epoch != 0, why);
     unused("method.attack", method.attack != method_default.attack, why);
+    unused("method.epsilon_warmup", !method.epsilon_warmup.is_zero(), why);
   } else if (method.start_epoch >= config.training.epochs) {
     unused("method.start_epoch", true, "but to train on clean images to the end");
+  }
+  if (method.name != "free") {
+    const std::string why = concat("with method ", method.name);
+    unused("method.replays", method.replays != method_default.replays, why);
+    unused("method.noise_clamp", method.noise_clamp != method_default.noise_clamp, why);
   }
   if (method.attack.random_start != "normal") {
     unused("method.attack.start_scale",

@@ -206,17 +206,19 @@ void describe(Visitor& visit, ModelConfig& model) {
 template <typename Visitor>
 void describe(Visitor& visit, ThreatModelConfig& threat) {
   visit("norm", threat.norm,
-        {.help = "How a perturbation is measured.", .choices = {"linf", "l2"}, .later = {"l1"}});
+        {.help = "How a perturbation is measured.", .choices = {"linf", "l2", "l1"}});
   visit("epsilon", threat.epsilon,
         {.help = "Largest perturbation, in pixel units of [0,1] images.", .min = 0});
 }
 
 template <typename Visitor>
 void describe(Visitor& visit, AttackConfig& attack) {
-  visit("name", attack.name,
-        {.help = "`fgsm` is one step of size epsilon from the image itself.",
-         .choices = {"fgsm", "pgd"},
-         .later = {"apgd", "fab", "square", "autoattack"}});
+  visit(
+      "name", attack.name,
+      {.help = "`fgsm` is one step of size epsilon from the image itself; `apgd` chooses its step "
+               "sizes, from 2 epsilon down, and keeps the best iterate.",
+       .choices = {"fgsm", "pgd", "apgd"},
+       .later = {"fab", "square", "autoattack"}});
   visit("steps", attack.steps, {.help = "Gradient steps.", .min = 1, .max = 65535});
   visit("step_size", attack.step_size,
         {.help = "Length of a step, in pixel units of [0,1] images.", .min = 0});
@@ -225,6 +227,11 @@ void describe(Visitor& visit, AttackConfig& attack) {
          .choices = {"none", "uniform", "normal"}});
   visit("start_scale", attack.start_scale,
         {.help = "Standard deviation of a normal start.", .min = 0, .positive = true});
+  visit("start_radius", attack.start_radius,
+        {.help = "Radius of a uniform start, in epsilons; n_fgsm: 2.",
+         .min = 0,
+         .max = 100,
+         .positive = true});
   visit("restarts", attack.restarts,
         {.help = "Runs from new random starts; each sample keeps the one with the largest loss.",
          .min = 1,
@@ -242,8 +249,27 @@ void describe(Visitor& visit, AttackConfig& attack) {
 template <typename Visitor>
 void describe(Visitor& visit, WeightPerturbationConfig& perturbation) {
   visit("gamma", perturbation.gamma,
-        {.help = "Size of the perturbation relative to the weights.", .min = 0});
+        {.help = "Size of the perturbation relative to the weights.", .min = 0, .max = 1});
   visit("start_epoch", perturbation.start_epoch, {.help = "First epoch with it.", .min = 0});
+}
+
+template <typename Visitor>
+void describe(Visitor& visit, OverfittingCheckConfig& check) {
+  visit("every", check.every, {.help = "How often.", .positive = true});
+  visit("samples", check.samples,
+        {.help = "Training images, chosen by the seed, without random transforms; attacked with "
+                 "PGD-5 of step size epsilon / 4.",
+         .min = 1});
+  visit("fall", check.fall,
+        {.help = "Alarm when their robust accuracy is this much below the last check's.",
+         .min = 0,
+         .max = 1,
+         .positive = true});
+  visit(
+      "action", check.action,
+      {.help = "`roll_back` takes up the weights of the last check again and doubles the steps of "
+               "the attack.",
+       .choices = {"warn", "roll_back"}});
 }
 
 template <typename Visitor>
@@ -264,9 +290,9 @@ template <typename Visitor>
 void describe(Visitor& visit, MethodConfig& method) {
   visit("name", method.name,
         {.help = "The training method; `mixed` is CE(clean) + beta CE(adversarial), `pgd_at` "
-                 "CE(adversarial) alone.",
-         .choices = {"standard", "pgd_at", "mixed", "trades"},
-         .later = {"mart", "fgsm_rs", "n_fgsm", "free"}});
+                 "CE(adversarial) alone; see docs/methods.md.",
+         .choices = {"standard", "pgd_at", "mixed", "trades", "mart", "fgsm_rs", "n_fgsm", "free",
+                     "apgd_at"}});
   visit("beta", method.beta, {.help = "Weight of the robust loss.", .min = 0});
   visit("start_epoch", method.start_epoch,
         {.help = "Train on clean images until this epoch.", .min = 0});
@@ -274,12 +300,20 @@ void describe(Visitor& visit, MethodConfig& method) {
   visit("label_smoothing", method.label_smoothing,
         {.help = "Target (1 - s) one-hot + s / classes.", .min = 0, .max = 1, .below_max = true});
   visit("weight_perturbation", method.weight_perturbation,
-        {.help = "Adversarial weight perturbation.", .only_default = true});
+        {.help = "Adversarial weight perturbation (AWP)."});
   visit("epsilon_warmup", method.epsilon_warmup,
-        {.help = "Time over which epsilon grows from 0.", .only_default = true});
+        {.help = "Time, from `start_epoch` on, over which epsilon and the step size grow from 0."});
+  visit("replays", method.replays,
+        {.help = "Of `free`: updates from one batch.", .min = 1, .max = 1000});
+  visit("noise_clamp", method.noise_clamp,
+        {.help = "Of `free`: `image` clamps image + noise to [0,1], `noise` clamps the noise after "
+                 "each step.",
+         .choices = {"image", "noise"}});
+  visit("overfitting_check", method.overfitting_check,
+        {.help = "Looks for catastrophic overfitting, for methods with few attack steps."});
   visit("reference_order", method.reference_order,
-        {.help = "The forwards of the authors' code, in its order and modes (trades and pgd_at); "
-                 "for pgd_at on one process."});
+        {.help = "The forwards of the authors' code, in its order and modes; for pgd_at on one "
+                 "process."});
   visit("batch_norm_statistics", method.batch_norm_statistics,
         {.help = "What each forward does with batch norm."});
 }
@@ -375,6 +409,10 @@ void describe(Visitor& visit, ValidationConfig& validation) {
         {.help = "How many samples, the first ones.", .min = 1, .absent = "all"});
   visit("batch_size", validation.batch_size,
         {.help = "Samples of a process and batch.", .min = 1, .max = 1e9, .absent = "auto"});
+  visit("patience", validation.patience,
+        {.help = "Validations in a row without a better `checkpoint.best.metric` that end the "
+                 "training.",
+         .min = 1});
 }
 
 template <typename Visitor>

@@ -107,6 +107,15 @@ std::optional<std::chrono::milliseconds> time_limit(const std::optional<TimeLimi
   return is_main_rank ? time_left_in_job() : std::nullopt;
 }
 
+std::optional<OverfittingCheck> overfitting_check(
+    const std::optional<OverfittingCheckConfig>& config) {
+  if (!config) {
+    return std::nullopt;
+  }
+  return OverfittingCheck{
+      .every = config->every, .fall = config->fall, .roll_back = config->action == "roll_back"};
+}
+
 std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
 
 // One rank's objects, built in the start-up order of a rank.
@@ -121,6 +130,7 @@ class TrainingRank {
   void choose_directory();
   void take_up_named_file();
   void build_loaders();
+  void build_method_and_shape();
   void announce() const;
   void build_training();
   void warn_of_missing_space() const;
@@ -217,6 +227,20 @@ void TrainingRank::choose_directory() {
   }
 }
 
+// A method may make several updates of one batch.
+void TrainingRank::build_method_and_shape() {
+  const auto batches = static_cast<std::int64_t>(sampler_->updates_per_epoch());
+  const std::int64_t replays = config_.method.name == "free" ? config_.method.replays : 1;
+  shape_ = {.epochs = config_.training.epochs,
+            .updates_per_epoch = batches * replays,
+            .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
+            .global_batch_size = global_batch_size(config_, world_size()),
+            .max_updates = config_.training.max_updates.value_or(0)};
+  method_ = build_method(config_, catalogs_, shape_);
+  shape_.updates_per_batch = method_->updates_per_batch();
+  shape_.updates_per_epoch = batches * shape_.updates_per_batch;
+}
+
 void TrainingRank::build_loaders() {
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   sampler_ = std::make_unique<ShardedSampler>(
@@ -227,11 +251,7 @@ void TrainingRank::build_loaders() {
                      .world_size = world_size(),
                      .seed = config_.run.seed,
                      .drop_last = config_.data.last_batch == "drop"});
-  shape_ = {.epochs = config_.training.epochs,
-            .updates_per_epoch = static_cast<std::int64_t>(sampler_->updates_per_epoch()),
-            .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
-            .global_batch_size = global_batch,
-            .max_updates = config_.training.max_updates.value_or(0)};
+  build_method_and_shape();
   LoaderOptions options = loader_options(config_, true);
   options.threads = runtime_.threads().loader;
   options.allocate = batch_allocator(runtime_.placement());
@@ -297,6 +317,8 @@ TrainerOptions TrainingRank::trainer_options() const {
                                ? BestMetric::Kind::kCleanAccuracy
                                : BestMetric::Kind::kRobustAccuracy,
                    .larger_is_better = config_.checkpoint.best.mode == "max"},
+          .patience = config_.validation.patience,
+          .overfitting_check = overfitting_check(config_.method.overfitting_check),
           .placement = runtime_.placement(),
           .checkpoint_extra = std::move(extra)};
 }
@@ -327,7 +349,6 @@ void TrainingRank::build_training() {
   }
   broadcast_tensors(model_->parameters(), runtime_.communicator());
   broadcast_tensors(model_->buffers(), runtime_.communicator());
-  method_ = build_method(config_, catalogs_);
   optimizer_ = build_optimizer(config_, *model_);
   if (const auto& average = config_.training.weight_average) {
     average_model_ = build_average_model(config_, catalogs_, runtime_.placement());
@@ -345,7 +366,7 @@ void TrainingRank::build_training() {
 void TrainingRank::warn_of_missing_space() const {
   const auto bytes_of = [](const StateDict& state) { return tensor_bytes(to_dict(state)); };
   const std::uint64_t bytes = bytes_of(state_dict(*model_)) + bytes_of(optimizer_->state()) +
-                              bytes_of(method_->state()) +
+                              bytes_of(method_->state({})) +
                               (average_ ? bytes_of(average_->tensors()) : 0);
   const std::string warning = missing_space(
       checkpoint_folder(),

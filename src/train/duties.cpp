@@ -3,8 +3,10 @@
 #include <cmath>
 #include <utility>
 
+#include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
+#include "temper/core/text.h"
 #include "temper/models/model_state.h"
 #include "train/loop.h"
 #include "train/replica_check.h"
@@ -39,16 +41,21 @@ void Trainer::Loop::do_due_work() {
   if (compares && options_.shape.is_due(options_.compare_replicas_every, progress.update)) {
     compare_replicas();
   }
+  if (options_.overfitting_check && parts_.check_overfitting &&
+      options_.shape.is_due(options_.overfitting_check->every, progress.update) &&
+      progress.checked_update != progress.update) {
+    check_overfitting();
+  }
   bool best = false;
   const bool validation_due =
       last || options_.shape.is_due(options_.validate_every, progress.update);
-  if (parts_.validate && !options_.validate_every.is_zero() && validation_due &&
+  if (!stopped_ && parts_.validate && !options_.validate_every.is_zero() && validation_due &&
       progress.validated_update != progress.update) {
     best = validate();
   }
   const bool asked = std::exchange(save_requested_, false);
   if (!stopped_ && saved_update_ != progress.update &&
-      (last || best || asked ||
+      (last || best || asked || has_ended_early() ||
        options_.shape.is_due(options_.checkpoint_every, progress.update))) {
     save(best);
   }
@@ -60,17 +67,72 @@ void Trainer::Loop::do_due_work() {
   }
 }
 
+// All ranks know that an evaluation of one was stopped; now they agree on the reason.
+void Trainer::Loop::agree_on_stop() {
+  summary_.begin();
+  summary_.reduce(own_stop_request(), false, 0, clock_.take(), 0, statistics_);
+  stop_ = stop_reason_of(summary_.values().cpu().const_data_ptr<double>());
+  stopped_ = true;
+  require(stop_ != StopReason::kFinished, "an evaluation was cut short without a stop request");
+}
+
+// The counts are sums over the ranks, so all take the same way.
+void Trainer::Loop::check_overfitting() {
+  note_place("check overfitting", progress.update);
+  const OverfittingCheck& check = *options_.overfitting_check;
+  const EvaluationResult result = parts_.check_overfitting();
+  if (!result.complete) {
+    agree_on_stop();
+    return;
+  }
+  const double accuracy = result.accuracy(result.attacks.front().robust_correct);
+  const double before = progress.checked_accuracy;
+  event("overfitting_check", {{"robust_training_accuracy", accuracy}});
+  progress.checked_update = progress.update;
+  interval_.restart_clock();
+  if (std::isnan(before) || accuracy >= before - check.fall) {
+    progress.checked_accuracy = accuracy;
+    const StateDict method = parts_.method.state(ranks_);
+    roll_back_to_ = check.roll_back ? copy_of(tensor_state(run_parts(), method)) : ValueDict();
+    return;
+  }
+  const std::string text =
+      concat("catastrophic overfitting: the robust accuracy on training images fell from ",
+             fixed(100 * before, 1), " % to ", fixed(100 * accuracy, 1), " %; ",
+             check.roll_back ? "the weights of the last check are taken up again, and the attack "
+                               "takes twice as many steps from now on"
+                             : "use more attack steps, a smaller step size or epsilon, or set "
+                               "method.overfitting_check.action to roll_back");
+  if (parts_.communicator.is_main_rank()) {
+    log_warning("update ", progress.update, ": ", text);
+  }
+  event("warning", {{"warning", std::string("catastrophic_overfitting")}, {"text", text}});
+  if (check.roll_back) {
+    roll_back();
+  } else {
+    progress.checked_accuracy = accuracy;
+  }
+}
+
+void Trainer::Loop::roll_back() {
+  restore_tensors(roll_back_to_, run_parts());
+  require(parts_.method.strengthen_attack(), "a method without an attack to strengthen");
+  // What is gone back to the next time has the stronger attack.
+  roll_back_to_["method"] = to_dict(parts_.method.state(ranks_));
+  event("rolled_back");
+}
+
+// The training ends before its last update: no better validation for long.
+bool Trainer::Loop::has_ended_early() const {
+  return options_.patience && progress.validations_without_best >= *options_.patience;
+}
+
 // Whether the result is the best one so far.
 bool Trainer::Loop::validate() {
   note_place("validation", progress.update);
   const EvaluationResult result = parts_.validate();
   if (!result.complete) {
-    // All ranks know that one was stopped; now they agree on the reason.
-    summary_.begin();
-    summary_.reduce(own_stop_request(), false, 0, clock_.take(), 0, statistics_);
-    stop_ = stop_reason_of(summary_.values().cpu().const_data_ptr<double>());
-    stopped_ = true;
-    require(stop_ != StopReason::kFinished, "a validation was cut short without a stop request");
+    agree_on_stop();
     return false;
   }
   ValidationRecord record = validation_record(result, epoch_of(progress.update), progress.update);
@@ -87,6 +149,7 @@ bool Trainer::Loop::validate() {
   if (best) {
     progress.best_metric = metric;
   }
+  progress.validations_without_best = best ? 0 : progress.validations_without_best + 1;
   interval_.restart_clock();
   return best;
 }
@@ -94,6 +157,7 @@ bool Trainer::Loop::validate() {
 // The main rank writes, all learn whether it could.
 void Trainer::Loop::save(bool best) {
   note_place("save checkpoint", progress.update);
+  const StateDict method = parts_.method.state(ranks_);
   std::string error;
   if (parts_.checkpoints != nullptr) {
     CheckpointNames names{.epoch = std::nullopt, .best = best};
@@ -101,8 +165,9 @@ void Trainer::Loop::save(bool best) {
       names.epoch = epoch_of(progress.update);
     }
     try {
-      parts_.checkpoints->save(
-          run_state(run_parts(), progress, options_.shape, options_.checkpoint_extra), names);
+      parts_.checkpoints->save(run_state(tensor_state(run_parts(), method), progress,
+                                         options_.shape, roll_back_to_, options_.checkpoint_extra),
+                               names);
     } catch (const std::exception& failure) {
       error = failure.what();
     }
@@ -118,6 +183,14 @@ void Trainer::Loop::save(bool best) {
 
 void Trainer::Loop::finish() {
   if (!stopped_) {
+    if (has_ended_early() && progress.update < options_.shape.last_update()) {
+      const std::string text = concat("no better validation in the last ",
+                                      progress.validations_without_best, " (validation.patience)");
+      if (parts_.communicator.is_main_rank()) {
+        log_info("the training ends early at update ", progress.update, ": ", text);
+      }
+      event("early_stop", {{"reason", text}});
+    }
     event("finished");
     return;
   }

@@ -20,11 +20,22 @@ Trainer::Loop::Loop(const TrainerParts& parts, const TrainerOptions& options)
     : parts_(parts),
       options_(options),
       parameters_(parts.model.parameters()),
+      ranks_{.rank = parts.communicator.rank(),
+             .world_size = parts.communicator.world_size(),
+             .sum =
+                 [&communicator = parts.communicator](at::Tensor& tensor) {
+                   const PurposeScope scope(communicator, "training method");
+                   communicator.all_reduce_sum(tensor);
+                 }},
       statistics_(parts.model),
       summary_(parts.communicator, options.placement, statistics_.flat_size()),
       outcomes_(options.placement.device),
       watch_(options.classes),
-      data_watch_(parts.communicator, options.max_bad_samples, options.shape.samples_per_epoch) {}
+      data_watch_(parts.communicator, options.max_bad_samples, options.shape.samples_per_epoch) {
+  require(options.shape.updates_per_batch == parts.method.updates_per_batch(),
+          "the method replays a batch ", parts.method.updates_per_batch(), " times, the run ",
+          options.shape.updates_per_batch);
+}
 
 RunParts Trainer::Loop::run_parts() const {
   return {.model = parts_.model,
@@ -34,7 +45,9 @@ RunParts Trainer::Loop::run_parts() const {
 }
 
 void Trainer::Loop::restore(const Value& checkpoint) {
-  progress = restore_run_state(checkpoint, run_parts(), options_.shape);
+  RestoredRun restored = restore_run_state(checkpoint, run_parts(), options_.shape);
+  progress = restored.progress;
+  roll_back_to_ = std::move(restored.roll_back_to);
   next_update_ = progress.update;
 }
 
@@ -47,21 +60,27 @@ StopReason Trainer::Loop::run() {
   interval_.restart();
   while (!stopped_) {
     do_due_work();
-    if (stopped_ || next_update_ >= options_.shape.last_update()) {
+    if (stopped_ || has_ended_early() || next_update_ >= options_.shape.last_update()) {
       break;
     }
     step();
     // The host must know where it stands before it validates, saves or ends.
     const bool last = next_update_ >= options_.shape.last_update();
-    take_outcomes(last || options_.shape.is_due(options_.validate_every, next_update_) ||
-                  options_.shape.is_due(options_.checkpoint_every, next_update_) ||
-                  options_.shape.is_due(options_.compare_replicas_every, next_update_));
+    take_outcomes(last || is_due_now(options_.validate_every) ||
+                  is_due_now(options_.checkpoint_every) ||
+                  is_due_now(options_.compare_replicas_every) ||
+                  (options_.overfitting_check && is_due_now(options_.overfitting_check->every)));
     if (save_requested_) {
       take_outcomes(/*flush=*/true);
     }
   }
   finish();
   return stop_;
+}
+
+// After the updates that were launched.
+bool Trainer::Loop::is_due_now(const Period& period) const {
+  return options_.shape.is_due(period, next_update_);
 }
 
 int Trainer::Loop::epoch_of(std::int64_t update) const {
@@ -143,38 +162,42 @@ void Trainer::Loop::step() {
       options_.schedule, options_.learning_rate, static_cast<double>(next_update_),
       static_cast<double>(options_.shape.total_updates()));
   enter(Phase::kData, "data");
-  const DeviceUpdate update = fetch();
-  for (int replay = 0; replay < parts_.method.updates_per_batch(); ++replay) {
-    zero_gradients(parameters_);
-    summary_.begin();
-    compute_gradients(update);
+  if (!batch_ || !is_replay(next_update_)) {
+    batch_ = fetch();
+  }
+  zero_gradients(parameters_);
+  summary_.begin();
+  compute_gradients(*batch_);
 
-    enter(Phase::kCommunication, "communication");
-    note_save_requests();
-    summary_.reduce(own_stop_request(), static_cast<bool>(failure_),
-                    data_watch_.bad_samples(next_update_), clock_.take(), peak_memory_to_log(),
-                    statistics_);
+  enter(Phase::kCommunication, "communication");
+  note_save_requests();
+  summary_.reduce(own_stop_request(), static_cast<bool>(failure_),
+                  data_watch_.bad_samples(next_update_), clock_.take(), peak_memory_to_log(),
+                  statistics_);
 
-    enter(Phase::kOptimizer, "optimizer");
-    const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
-    const at::Tensor skip = summary_.decide(norm);
-    parts_.optimizer.step(learning_rate, skip);
-    parts_.method.after_update(parts_.model, skip);
-    statistics_.commit(skip.eq(0));
-    if (parts_.average != nullptr) {
-      parts_.average->update(skip);
-    }
+  enter(Phase::kOptimizer, "optimizer");
+  const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
+  const at::Tensor skip = summary_.decide(norm);
+  parts_.optimizer.step(learning_rate, skip);
+  parts_.method.after_update(parts_.model, skip);
+  statistics_.commit(skip.eq(0));
+  if (parts_.average != nullptr) {
+    parts_.average->update(skip);
   }
   outcomes_.push(summary_.values());
-  launched_.push_back({next_update_, update.global_size, learning_rate});
+  launched_.push_back(
+      {next_update_, is_replay(next_update_) ? 0 : batch_->global_size, learning_rate});
   ++next_update_;
+  if (!is_replay(next_update_)) {
+    batch_.reset();
+  }
   clock_.stop();
 }
 
 Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   const std::int64_t per_epoch = options_.shape.updates_per_epoch;
   const auto epoch = static_cast<std::uint32_t>(next_update_ / per_epoch);
-  const auto first = static_cast<std::uint64_t>(next_update_ % per_epoch);
+  const auto first = static_cast<std::uint64_t>(batch_of(next_update_ % per_epoch));
   if (loading_epoch_ != epoch && !failure_) {
     start_loading(epoch, first);
   }
@@ -188,13 +211,14 @@ Trainer::Loop::DeviceUpdate Trainer::Loop::fetch() {
   return update;
 }
 
-// From an update of an epoch to its end.
+// From a batch of an epoch to its end.
 void Trainer::Loop::start_loading(std::uint32_t epoch, std::uint64_t first) {
   const std::int64_t per_epoch = options_.shape.updates_per_epoch;
   std::vector<std::vector<std::uint32_t>> batches;
-  const std::int64_t end = std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch);
-  for (std::uint64_t u = first; u < static_cast<std::uint64_t>(end); ++u) {
-    for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, u).micro_batches) {
+  const std::int64_t last =
+      std::min(per_epoch, options_.shape.last_update() - epoch * per_epoch) - 1;
+  for (std::uint64_t b = first; b <= static_cast<std::uint64_t>(batch_of(last)); ++b) {
+    for (MicroBatch& micro_batch : parts_.sampler.global_batch(epoch, b).micro_batches) {
       batches.push_back(std::move(micro_batch.samples));
     }
   }
@@ -234,7 +258,7 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
     try {
       ImageBatch batch = failure_ ? empty_batch() : update.micro_batches[i];
       mix_micro_batch(batch, i, update.global_sizes[i]);
-      compute_micro_batch(batch, scale, last);
+      compute_micro_batch(batch, i, scale, last);
     } catch (const std::exception&) {
       // In the middle of the collectives of a micro-batch there is no way to go on with the others:
       // this rank ends, and its supervisor tells them.
@@ -242,7 +266,7 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
         throw;
       }
       note_failure();
-      compute_micro_batch(empty_batch(), scale, last);
+      compute_micro_batch(empty_batch(), i, scale, last);
     }
   }
 }
@@ -250,19 +274,23 @@ void Trainer::Loop::compute_gradients(const DeviceUpdate& update) {
 void Trainer::Loop::mix_micro_batch(ImageBatch& batch, std::size_t number,
                                     std::int64_t global_size) {
   if (options_.mixing.is_on() && global_size > 1) {
-    const Mixing mixing =
-        draw_mixing(options_.mixing, options_.seed, static_cast<std::uint32_t>(next_update_),
-                    static_cast<std::uint32_t>(number), batch.images.size(2), batch.images.size(3));
+    const Mixing mixing = draw_mixing(
+        options_.mixing, options_.seed, static_cast<std::uint32_t>(batch_of(next_update_)),
+        static_cast<std::uint32_t>(number), batch.images.size(2), batch.images.size(3));
     mix(batch, mixing, options_.mixing.classes, global_size, parts_.communicator);
   }
 }
 
-void Trainer::Loop::compute_micro_batch(const ImageBatch& batch, double scale, bool last) {
+void Trainer::Loop::compute_micro_batch(const ImageBatch& batch, std::size_t number, double scale,
+                                        bool last) {
   StepContext context{
       .model = parts_.model,
       .seed = options_.seed,
       .epoch = static_cast<std::uint32_t>(next_update_ / options_.shape.updates_per_epoch),
       .update = static_cast<std::uint32_t>(next_update_),
+      .updates_per_epoch = static_cast<double>(options_.shape.updates_per_epoch),
+      .micro_batch = number,
+      .ranks = ranks_,
       .backward =
           [&](const at::Tensor& loss_sum) {
             const at::Tensor loss = loss_sum * scale;

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -54,13 +55,24 @@ class Trainer::Loop {
   [[nodiscard]] ImageBatch empty_batch();
   void compute_gradients(const DeviceUpdate& update);
   void mix_micro_batch(ImageBatch& batch, std::size_t number, std::int64_t global_size);
-  void compute_micro_batch(const ImageBatch& batch, double scale, bool last);
+  void compute_micro_batch(const ImageBatch& batch, std::size_t number, double scale, bool last);
+  [[nodiscard]] std::int64_t batch_of(std::int64_t update) const {
+    return update / options_.shape.updates_per_batch;
+  }
+  [[nodiscard]] bool is_replay(std::int64_t update) const {
+    return update % options_.shape.updates_per_batch != 0;
+  }
   void note_failure();
   void take_outcomes(bool flush);
   void take_outcome(const Launched& launched, const double* values);
   void watch(const double* values);
   void do_due_work();
   void compare_replicas();
+  [[nodiscard]] bool is_due_now(const Period& period) const;
+  void agree_on_stop();
+  void check_overfitting();
+  void roll_back();
+  [[nodiscard]] bool has_ended_early() const;
   bool validate();
   void save(bool best);
   void finish();
@@ -78,6 +90,8 @@ class Trainer::Loop {
   TrainerParts parts_;
   TrainerOptions options_;
   std::vector<at::Tensor> parameters_;
+  RankReduction ranks_;                // for the method
+  std::optional<DeviceUpdate> batch_;  // kept for its replays
   PendingStatistics statistics_;
   UpdateSummary summary_;
   DelayedRead outcomes_;
@@ -90,6 +104,7 @@ class Trainer::Loop {
   std::string_view phase_;
   StopReason stop_ = StopReason::kFinished;
   bool stopped_ = false;
+  ValueDict roll_back_to_;        // the state at the last good check; empty without one
   std::int64_t saves_asked_ = 0;  // of this rank, that the others know of
   bool save_requested_ = false;   // by any rank, agreed
   PhaseClock clock_;

@@ -20,13 +20,24 @@ struct RunParts {
   WeightAverage* average = nullptr;  // null: none
 };
 
-[[nodiscard]] Value run_state(const RunParts& parts, const Progress& progress,
-                              const RunShape& shape, const ValueDict& extra);
+// The tensors of a run, themselves. `method`: its state, which is gathered from all ranks.
+[[nodiscard]] ValueDict tensor_state(const RunParts& parts, const StateDict& method);
+// Takes up such a state. Throws ConfigError when it does not fit; nothing is left half-restored
+// then but the tensors of model, average and optimizer.
+void restore_tensors(const ValueDict& state, const RunParts& parts);
+// With copies of all tensors.
+[[nodiscard]] ValueDict copy_of(const ValueDict& state);
 
-// Throws ConfigError or DataError when the checkpoint does not fit; nothing else is left
-// half-restored then but the tensors of model, average and optimizer. Returns the progress in
-// updates of `shape`.
-[[nodiscard]] Progress restore_run_state(const Value& checkpoint, const RunParts& parts,
-                                         const RunShape& shape);
+// A whole checkpoint. `roll_back_to`: the state of an earlier time, or empty.
+[[nodiscard]] Value run_state(ValueDict tensors, const Progress& progress, const RunShape& shape,
+                              const ValueDict& roll_back_to, const ValueDict& extra);
+
+struct RestoredRun {
+  Progress progress{};  // in updates of the shape
+  ValueDict roll_back_to{};
+};
+// Throws ConfigError or DataError when the checkpoint does not fit.
+[[nodiscard]] RestoredRun restore_run_state(const Value& checkpoint, const RunParts& parts,
+                                            const RunShape& shape);
 
 }  // namespace temper

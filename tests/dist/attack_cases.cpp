@@ -10,7 +10,7 @@
 #include "temper/attacks/pgd.h"
 #include "temper/core/error.h"
 #include "temper/core/random_tensor.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
 #include "temper/models/architectures.h"
 
 namespace temper::testing_support {

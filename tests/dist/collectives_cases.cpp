@@ -8,7 +8,7 @@
 #include "support/reference_nets.h"
 #include "support/small_training.h"
 #include "temper/core/error.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
 #include "train/update_summary.h"
 
 namespace temper::testing_support {
@@ -83,6 +83,7 @@ class PhaseRecords {
 struct NetSizes {
   std::vector<std::int64_t> batch_norm_channels;
   std::int64_t parameters = 0;
+  std::int64_t weights = 0;  // that a weight perturbation moves
   std::int64_t tensors = 0;  // parameters and buffers
 
   explicit NetSizes(const std::string& name) {
@@ -92,6 +93,7 @@ struct NetSizes {
     }
     for (const at::Tensor& parameter : net->parameters()) {
       parameters += parameter.numel();
+      weights += parameter.dim() > 1 ? parameter.numel() : 0;
     }
     tensors = static_cast<std::int64_t>(state_dict(*net).size());
   }
@@ -99,9 +101,23 @@ struct NetSizes {
 
 // Forwards of a micro-batch that a backward pass follows. Every method of the catalog is here.
 int outer_forwards(const std::string& method) {
-  const std::map<std::string, int> forwards{
-      {"standard", 1}, {"pgd_at", 1}, {"mixed", 2}, {"trades", 2}};
+  const std::map<std::string, int> forwards{{"standard", 1}, {"pgd_at", 1},  {"mixed", 2},
+                                            {"trades", 2},   {"mart", 2},    {"fgsm_rs", 1},
+                                            {"n_fgsm", 1},   {"apgd_at", 1}, {"free", 1}};
   return forwards.at(method);
+}
+
+// Forwards and backward passes of the attack on a micro-batch.
+std::pair<std::int64_t, std::int64_t> attack_passes(const SmallTraining& options) {
+  if (options.method == "standard" || options.method == "free") {
+    return {0, 0};
+  }
+  if (options.method == "apgd_at") {
+    return {3, 2};  // the start and two steps, the last one without a gradient
+  }
+  const bool one_step = options.method == "fgsm_rs" || options.method == "n_fgsm";
+  const std::int64_t steps = one_step ? 1 : options.attack_steps;
+  return {options.method == "trades" ? steps + 1 : steps, steps};
 }
 
 // What synchronised layers send: one collective a forward, one a backward pass.
@@ -118,11 +134,11 @@ void add_synchronized_layers(Counts& counts, const NetSizes& net, int world_size
 Counts expected_of_attack(const SmallTraining& options, const NetSizes& net, int world_size,
                           std::int64_t micro_batches) {
   Counts counts;
+  const auto [forwards, backwards] = attack_passes(options);
   if (options.synchronized_batch_norm && options.attack_statistics != StatisticsMode::kRunning &&
-      options.method != "standard") {
-    const std::int64_t steps = options.attack_steps * micro_batches;
-    const std::int64_t clean = options.method == "trades" ? micro_batches : 0;
-    add_synchronized_layers(counts, net, world_size, steps + clean, steps);
+      forwards > 0) {
+    add_synchronized_layers(counts, net, world_size, forwards * micro_batches,
+                            backwards * micro_batches);
   }
   return counts;
 }
@@ -130,9 +146,14 @@ Counts expected_of_attack(const SmallTraining& options, const NetSizes& net, int
 Counts expected_of_gradients(const SmallTraining& options, const NetSizes& net, int world_size,
                              std::int64_t micro_batches) {
   Counts counts;
+  const bool perturbs = options.weight_perturbation.has_value();
   if (options.synchronized_batch_norm) {
-    const std::int64_t forwards = outer_forwards(options.method) * micro_batches;
+    const std::int64_t forwards =
+        outer_forwards(options.method) * micro_batches * (perturbs ? 2 : 1);
     add_synchronized_layers(counts, net, world_size, forwards, forwards);
+  }
+  if (perturbs) {
+    counts[sum_of(net.weights)] += micro_batches;
   }
   ++counts[sum_of(net.parameters)];  // the net fits one bucket
   return counts;
@@ -196,11 +217,19 @@ void require_cost(RankWorld& world, SmallTraining options) {
   require_counts(records.take(updates, "optimizer"), {{sum_of(kLoaderStatistics), 1}},
                  setting + ": how the epoch was loaded");
   // The outcome of the only save, then the counts and times of the validation.
-  require_counts(records.take(updates, "save checkpoint"),
-                 {{kind("broadcast", "int64", 1), 1},
-                  {kind("all_reduce_sum", "int64", 9), 1},
-                  {kind("all_reduce_max", "float64", 1), 1}},
-                 setting + ": save and validation");
+  Counts save{{kind("broadcast", "int64", 1), 1},
+              {kind("all_reduce_sum", "int64", 9), 1},
+              {kind("all_reduce_max", "float64", 1), 1}};
+  if (options.method == "free") {  // the rows of the noise of each micro-batch, and the noise
+    const auto micro_batches = static_cast<std::int64_t>(options.accumulation);
+    const auto rows = static_cast<std::int64_t>(options.global_batch);
+    save[sum_of(1)] += micro_batches;
+    for (std::int64_t i = 0; i < micro_batches; ++i) {
+      const std::int64_t own = rows / micro_batches + (i < rows % micro_batches ? 1 : 0);
+      ++save[sum_of(own * 3 * 8 * 8)];
+    }
+  }
+  require_counts(records.take(updates, "save checkpoint"), save, setting + ": save and validation");
   records.require_nothing_left();
   require_same_on_all_ranks(world, all);
 }
@@ -216,6 +245,18 @@ void cost_of_methods(RankWorld& world) {
                              .accumulation = accumulation,
                              .epochs = 1});
       }
+    }
+  }
+}
+
+void cost_of_weight_perturbation(RankWorld& world) {
+  for (const std::string method : {"pgd_at", "trades", "mart"}) {
+    for (const bool synchronized : {false, true}) {
+      require_cost(world, {.method = method,
+                           .synchronized_batch_norm = synchronized,
+                           .weight_perturbation = WeightPerturbationOptions{},
+                           .accumulation = 2,
+                           .epochs = 1});
     }
   }
 }
@@ -313,6 +354,9 @@ TEST_P(Collectives, OfAnUpdateAreTheBucketsAndOneMore) {
 TEST_P(Collectives, OfAnAttackWithBatchStatisticsAreFixed) {
   expect_ranks_pass("cost_of_attacks", GetParam());
 }
+TEST_P(Collectives, OfAWeightPerturbationAreOneMoreAndItsForwards) {
+  expect_ranks_pass("cost_of_perturbation", GetParam());
+}
 TEST_P(Collectives, OfThePlainReductionAreTwo) { expect_ranks_pass("cost_plain", GetParam()); }
 TEST_P(Collectives, OfAReplicaComparisonAreOne) {
   expect_ranks_pass("cost_comparison", GetParam());
@@ -327,6 +371,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(2, 3),
 
 void add_collectives_cases(RankCases& cases) {
   cases["cost_of_methods"] = cost_of_methods;
+  cases["cost_of_perturbation"] = cost_of_weight_perturbation;
   cases["cost_of_attacks"] = cost_of_attacks_with_batch_statistics;
   cases["cost_plain"] = cost_of_the_plain_reduction;
   cases["cost_comparison"] = cost_of_the_replica_comparison;

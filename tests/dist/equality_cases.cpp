@@ -9,7 +9,7 @@
 #include "temper/attacks/pgd.h"
 #include "temper/core/error.h"
 #include "temper/core/random_tensor.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
 #include "temper/models/architectures.h"
 #include "temper/optim/gradients.h"
 
@@ -209,6 +209,14 @@ SmallTraining mixed_samples(const std::string& method, double mixup, double cutm
   return options;
 }
 
+SmallTraining perturbed(const std::string& method, std::uint64_t accumulation) {
+  return {.method = method,
+          .weight_perturbation = WeightPerturbationOptions{.gamma = 0.02},
+          .samples = 37,
+          .global_batch = 8,
+          .accumulation = accumulation};
+}
+
 const std::map<std::string, SmallTraining>& equality_settings() {
   const ScheduleOptions cosine{.kind = ScheduleOptions::Kind::kCosine, .warmup = 2};
   static const std::map<std::string, SmallTraining> settings{
@@ -241,6 +249,21 @@ const std::map<std::string, SmallTraining>& equality_settings() {
       {"trades_mixup", mixed_samples("trades", 0.4, 0)},
       {"pgd_at_cutmix", mixed_samples("pgd_at", 0, 1)},
       {"standard_mixup_and_cutmix", mixed_samples("standard", 0.2, 1)},
+      {"mart", awkward("mart")},
+      {"mart_mixup", mixed_samples("mart", 0.4, 0)},
+      {"fgsm_rs", awkward("fgsm_rs")},
+      {"n_fgsm", awkward("n_fgsm")},
+      {"apgd_at", awkward("apgd_at")},
+      {"free", awkward("free")},
+      {"free_cutmix", mixed_samples("free", 0, 1)},
+      {"trades_l2", {.method = "trades", .norm = Norm::kL2}},
+      {"pgd_at_l1", {.method = "pgd_at", .norm = Norm::kL1}},
+      {"free_l2", {.method = "free", .norm = Norm::kL2}},
+      {"awp_pgd_at", perturbed("pgd_at", 1)},
+      {"awp_trades", perturbed("trades", 3)},
+      {"awp_mart", perturbed("mart", 1)},
+      {"trades_start_and_warmup",
+       {.method = "trades", .epsilon_warmup = 3, .start_epoch = 1, .epochs = 3}},
   };
   return settings;
 }

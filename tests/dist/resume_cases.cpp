@@ -64,16 +64,38 @@ void require_same_records(const std::vector<TrainRecord>& actual,
   }
 }
 
-// 20 updates at once, and 7 + resume + 13, which stops in mid-epoch: the same bits on each rank.
+// Methods whose own state is carried on, too.
+const std::vector<std::string> kMethods{"trades", "mixed",   "pgd_at", "mart", "fgsm_rs",
+                                        "n_fgsm", "apgd_at", "free",   "awp"};
+
+// `name`: of a method, or awp.
+SmallTraining settings_of(const std::string& name) {
+  SmallTraining options = settings(name == "awp" ? "trades" : name);
+  if (name == "awp") {
+    options.weight_perturbation = WeightPerturbationOptions{.gamma = 0.02, .start_epoch = 1};
+    options.mixup = 0.4;
+    options.epsilon_warmup = 8;
+  }
+  return options;
+}
+
+// All updates; a batch is replayed by free.
+std::int64_t updates_of(const SmallTraining& options) {
+  return options.method == "free" ? kAllUpdates * options.replays : kAllUpdates;
+}
+
+// 20 updates at once, and 7 + resume + 13, which stops in mid-epoch (with free also
+// between the replays of a batch): the same bits on each rank.
 void resume_is_bit_exact(RankWorld& world, const std::string& method) {
-  const SmallTraining options = settings(method);
+  const SmallTraining options = settings_of(method);
+  const std::int64_t all_updates = updates_of(options);
   const TrainingResult whole = run_small_training(world.communicator, options);
-  require(whole.updates == kAllUpdates, whole.updates, " updates");
+  require(whole.updates == all_updates, whole.updates, " updates");
   const SharedFolder folder(world.communicator);
   const TrainingResult first = run_until(world.communicator, options, folder, 7, nullptr);
   const Value checkpoint = folder.last();
   const TrainingResult second =
-      run_until(world.communicator, options, folder, kAllUpdates, &checkpoint);
+      run_until(world.communicator, options, folder, all_updates, &checkpoint);
   require_equal_states(second.state, whole.state, 0);
   require_equal_states(second.average, whole.average, 0);
   require_equal_states(second.optimizer, whole.optimizer, 0);
@@ -84,7 +106,7 @@ void resume_is_bit_exact(RankWorld& world, const std::string& method) {
 
 // All ranks, then the main rank alone, then all ranks: equal to one process up to rounding.
 void resume_on_another_world_size(RankWorld& world, const std::string& method) {
-  const SmallTraining options = settings(method);
+  const SmallTraining options = settings_of(method);
   const auto alone = make_communicator(nullptr, {});
   const TrainingResult whole = run_small_training(*alone, options);
   const SharedFolder folder(world.communicator);
@@ -96,7 +118,7 @@ void resume_on_another_world_size(RankWorld& world, const std::string& method) {
   static_cast<void>(broadcast_text(world.communicator, "rank 0 has saved"));
   const Value checkpoint = folder.last();
   const TrainingResult last =
-      run_until(world.communicator, options, folder, kAllUpdates, &checkpoint);
+      run_until(world.communicator, options, folder, updates_of(options), &checkpoint);
   constexpr double kTolerance = 1e-9;
   require_equal_states(last.state, whole.state, kTolerance);
   require_equal_states(last.average, whole.average, kTolerance);
@@ -162,13 +184,28 @@ void average_may_be_added(RankWorld& world) {
 
 class Resume : public testing::TestWithParam<int> {};
 
-TEST_P(Resume, OfTradesIsBitExact) { expect_ranks_pass("resume_trades", GetParam()); }
-TEST_P(Resume, OfMixedIsBitExact) { expect_ranks_pass("resume_mixed", GetParam()); }
-TEST_P(Resume, OfPgdAtIsBitExact) { expect_ranks_pass("resume_pgd_at", GetParam()); }
 TEST_P(Resume, WithAnotherBatchLeavesNoSampleOut) { expect_ranks_pass("resume_batch", GetParam()); }
 TEST_P(Resume, MayAddAnAverage) { expect_ranks_pass("resume_average", GetParam()); }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Resume, testing::Values(1, 2, 3));
+
+class ResumeOf : public testing::TestWithParam<std::tuple<std::string, int>> {};
+
+TEST_P(ResumeOf, IsBitExact) {
+  expect_ranks_pass(concat("resume_", std::get<0>(GetParam())), std::get<1>(GetParam()));
+}
+
+const auto kName = [](const auto& parameter) {
+  return concat(std::get<0>(parameter.param), "_", std::get<1>(parameter.param), "_ranks");
+};
+
+INSTANTIATE_TEST_SUITE_P(Methods, ResumeOf,
+                         testing::Combine(testing::ValuesIn(kMethods), testing::Values(1, 2)),
+                         kName);
+INSTANTIATE_TEST_SUITE_P(OnThreeRanks, ResumeOf,
+                         testing::Combine(testing::Values("trades", "pgd_at", "free", "awp"),
+                                          testing::Values(3)),
+                         kName);
 
 class WorldSizes : public testing::TestWithParam<std::tuple<std::string, int>> {};
 
@@ -177,17 +214,16 @@ TEST_P(WorldSizes, MayChangeAtAResume) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Methods, WorldSizes,
-                         testing::Combine(testing::Values("trades", "mixed", "pgd_at"),
-                                          testing::Values(2, 3)),
-                         [](const auto& parameter) {
-                           return concat(std::get<0>(parameter.param), "_",
-                                         std::get<1>(parameter.param), "_ranks");
-                         });
+                         testing::Combine(testing::ValuesIn(kMethods), testing::Values(2)), kName);
+INSTANTIATE_TEST_SUITE_P(ThreeRanks, WorldSizes,
+                         testing::Combine(testing::Values("trades", "mixed", "free", "awp"),
+                                          testing::Values(3)),
+                         kName);
 
 }  // namespace
 
 void add_resume_cases(RankCases& cases) {
-  for (const std::string method : {"trades", "mixed", "pgd_at"}) {
+  for (const std::string& method : kMethods) {
     cases["resume_" + method] = [method](RankWorld& world) { resume_is_bit_exact(world, method); };
     cases["worlds_" + method] = [method](RankWorld& world) {
       resume_on_another_world_size(world, method);

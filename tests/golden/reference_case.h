@@ -2,9 +2,9 @@
 // Runs one case of a reference folder with Temper and keeps every stage for comparison.
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "golden/reference_settings.h"
 #include "temper/checkpoint/value.h"
 
 namespace temper::testing_support {
@@ -17,19 +17,10 @@ struct ReferenceInputs {
   ValueDict state;    // of the net, float32
 };
 
-// Whether the method of a case exists yet.
-[[nodiscard]] bool is_supported(const nlohmann::json& settings);
-
-// Whether the case was run with the forwards of the official code, or with those of Temper's own
-// order. A failed check for any other list of forwards.
-[[nodiscard]] bool has_reference_order(const nlohmann::json& settings);
-
-// Stages by the key of the reference file, e.g. "adv_last" or "grad/fc.bias". `reference_order`:
-// the forwards of the official code.
-[[nodiscard]] std::map<std::string, at::Tensor> run_case(const nlohmann::json& settings,
-                                                         const nlohmann::json& optimizer,
+// Stages by the key of the reference file, e.g. "adv_last" or "grad/fc.bias".
+[[nodiscard]] std::map<std::string, at::Tensor> run_case(const CaseSettings& settings,
+                                                         const OptimizerSettings& optimizer,
                                                          const std::string& net,
-                                                         const ReferenceInputs& inputs,
-                                                         bool reference_order);
+                                                         const ReferenceInputs& inputs);
 
 }  // namespace temper::testing_support

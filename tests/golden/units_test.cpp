@@ -6,12 +6,18 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "support/compare.h"
+#include "support/reference_nets.h"
+#include "temper/attacks/apgd.h"
 #include "temper/attacks/threat_model.h"
 #include "temper/checkpoint/pytorch_file.h"
+#include "temper/checkpoint/state_dict.h"
+#include "temper/core/file.h"
 #include "temper/core/text.h"
 #include "temper/methods/robust_loss.h"
+#include "temper/models/model_state.h"
 
 namespace temper::testing_support {
 namespace {
@@ -19,15 +25,16 @@ namespace {
 class UnitValues : public testing::Test {
  protected:
   void SetUp() override {
-    const char* given = std::getenv("TEMPER_REFERENCE_DIR");
-    const std::filesystem::path path =
-        (given != nullptr ? std::filesystem::path(given)
-                          : std::filesystem::path(TEMPER_SOURCE_DIR) / "tests/golden/part_a") /
-        "a_units.pt";
-    if (given != nullptr && !std::filesystem::exists(path)) {
+    const std::filesystem::path path = folder() / "a_units.pt";
+    if (std::getenv("TEMPER_REFERENCE_DIR") != nullptr && !std::filesystem::exists(path)) {
       GTEST_SKIP() << path << " does not exist";
     }
     units_ = read_pytorch_file(path).as_dict();
+  }
+  static std::filesystem::path folder() {
+    const char* given = std::getenv("TEMPER_REFERENCE_DIR");
+    return given != nullptr ? std::filesystem::path(given)
+                            : std::filesystem::path(TEMPER_SOURCE_DIR) / "tests/golden/part_a";
   }
   [[nodiscard]] at::Tensor at(const std::string& key) const { return units_.at(key).as_tensor(); }
 
@@ -96,6 +103,53 @@ TEST_F(UnitValues, Projections) {
   EXPECT_EQ(difference(project(moved, clean, {.norm = Norm::kL2, .epsilon = 1.5}),
                        at("proj/f32/l2_point"), 1e-6),
             "");
+}
+
+TEST_F(UnitValues, ProjectionOntoTheL1BallInTheBox) {
+  const at::Tensor clean = at("proj/x");
+  const at::Tensor perturbation = at("proj/d");
+  const at::Tensor epsilon = at("proj/eps_l1");
+  for (std::int64_t i = 0; i < clean.size(0); ++i) {
+    const at::Tensor from = clean.narrow(0, i, 1);
+    const at::Tensor moved = from + perturbation.narrow(0, i, 1);
+    const at::Tensor point =
+        project(moved, from, {.norm = Norm::kL1, .epsilon = epsilon[i].item<double>()});
+    EXPECT_EQ(difference(point, moved + at("proj/l1_delta").narrow(0, i, 1), 1e-5), "") << i;
+  }
+}
+
+// Of 40 steps: the start, the best iterate and its loss.
+TEST_F(UnitValues, AutoPgd) {
+  const ValueDict inputs = read_pytorch_file(folder() / "a_inputs.pt").as_dict();
+  const auto net = make_reference_net("cnn");
+  const ValueDict saved = read_pytorch_file(folder() / "a_state0_cnn.pt").as_dict();
+  load_state_dict(*net, to_state_dict(saved), "the reference state");
+  net->to(at::kDouble);
+  const at::Tensor images = inputs.at("images").as_tensor()[0].to(at::kDouble);
+  const at::Tensor uniform = at("apgd/rand").to(at::kDouble) * 2 - 1;
+  const ThreatModel threat_model{.epsilon = 0.03};
+  const at::Tensor noise =
+      threat_model.epsilon * uniform / uniform.flatten(1).abs().amax(1).view({-1, 1, 1, 1});
+  const at::Tensor best =
+      ApgdAttack(threat_model, {.steps = 40})
+          .perturb(*net, images, at("apgd/y"),
+                   {.samples = at::arange(images.size(0)), .start_noise = noise});
+  EXPECT_EQ(difference(best, at("apgd/ce_linf/x_best"), 1e-11), "");
+  const StatisticsModeGuard mode(*net, StatisticsMode::kRunning);
+  const at::Tensor losses =
+      at::cross_entropy_loss(net->forward(best), at("apgd/y"), {}, at::Reduction::None);
+  EXPECT_EQ(difference(losses.detach(), at("apgd/ce_linf/loss_best"), 1e-11), "");
+}
+
+TEST_F(UnitValues, AutoPgdSchedule) {
+  const auto schedule =
+      nlohmann::json::parse(read_file(folder() / "a_apgd_schedule.json")).at("schedule");
+  EXPECT_FALSE(schedule.empty());
+  for (const auto& [steps, expected] : schedule.items()) {
+    EXPECT_EQ(apgd_checkpoints(std::stoi(steps)),
+              expected.at("checkpoints_after_iteration").get<std::vector<int>>())
+        << steps;
+  }
 }
 
 }  // namespace

@@ -158,11 +158,18 @@ TEST_F(OneGpu, SynchronizationCounterSeesACopyToTheHost) {
 }
 
 TEST_F(Training, StepDoesNotMakeTheHostWait) {
-  for (const char* method : {"standard", "trades", "pgd_at"}) {
+  for (const std::string method :
+       {"standard", "trades", "pgd_at", "mart", "n_fgsm", "apgd_at", "free", "awp"}) {
     SCOPED_TRACE(method);
     SynchronizationCounter synchronizations;
     std::vector<int> at_start;  // of an update
-    SmallTraining options{.method = method, .epochs = 5, .placement = on_gpu(0, at::kFloat)};
+    SmallTraining options{.method = method == "awp" ? "trades" : method,
+                          .replays = 1,
+                          .epochs = 5,
+                          .placement = on_gpu(0, at::kFloat)};
+    if (method == "awp") {
+      options.weight_perturbation = WeightPerturbationOptions{};
+    }
     options.enter_phase = [&](std::string_view phase, std::int64_t /*update*/) {
       if (phase == "data") {
         at_start.push_back(synchronizations.count);

@@ -4,6 +4,7 @@
 
 #include "support/compare.h"
 #include "support/reference_nets.h"
+#include "temper/attacks/apgd.h"
 #include "temper/attacks/pgd.h"
 #include "temper/core/error.h"
 #include "temper/models/architectures.h"
@@ -63,6 +64,12 @@ class OrderNotingMethod final : public TrainingMethod {
   void after_update(Classifier& model, const at::Tensor& skip) override {
     inner_->after_update(model, skip);
   }
+  [[nodiscard]] int updates_per_batch() const override { return inner_->updates_per_batch(); }
+  bool strengthen_attack() override { return inner_->strengthen_attack(); }
+  [[nodiscard]] StateDict state(const RankReduction& ranks) const override {
+    return inner_->state(ranks);
+  }
+  void load_state(const StateDict& state) override { inner_->load_state(state); }
   std::vector<std::vector<std::int64_t>> order;
 
  private:
@@ -85,7 +92,24 @@ std::shared_ptr<Classifier> make_net(const std::string& name) {
   return make_reference_net(name);
 }
 
-constexpr ThreatModel kThreatModel{.epsilon = 0.05};
+ThreatModel threat_model_of(const SmallTraining& options) {
+  return {.norm = options.norm, .epsilon = options.norm == Norm::kLinf ? 0.05 : 0.5};
+}
+
+// The attack that the method is made for.
+std::shared_ptr<const Attack> make_attack(const SmallTraining& options) {
+  const ThreatModel threat_model = threat_model_of(options);
+  const double step_size = 0.4 * threat_model.epsilon;
+  if (options.method == "apgd_at") {
+    return std::make_shared<ApgdAttack>(threat_model, ApgdOptions{.steps = 2});
+  }
+  const bool one_step = options.method == "fgsm_rs" || options.method == "n_fgsm";
+  return std::make_shared<PgdAttack>(
+      threat_model, PgdOptions{.steps = one_step ? 1 : options.attack_steps,
+                               .step_size = step_size,
+                               .start_radius = options.method == "n_fgsm" ? 2.0 : 1.0,
+                               .projects = options.method != "n_fgsm"});
+}
 
 // All parts of one run; the trainer borrows them.
 class SmallRun {
@@ -94,8 +118,7 @@ class SmallRun {
       : communicator_(communicator),
         options_(options),
         train_(make_dataset()),
-        attack_(std::make_shared<PgdAttack>(
-            kThreatModel, PgdOptions{.steps = options.attack_steps, .step_size = 0.02})),
+        attack_(make_attack(options)),
         sampler_({.dataset_size = options.samples,
                   .global_batch_size = options.global_batch,
                   .accumulation = options.accumulation,
@@ -124,6 +147,7 @@ class SmallRun {
                      .sink = records_,
                      .checkpoints = checkpoints ? &*checkpoints : nullptr,
                      .average = average_ ? &*average_ : nullptr,
+                     .check_overfitting = [this] { return validate(); },
                      .stop_requested = options_.stop_requested,
                      .enter_phase = options_.enter_phase},
                     trainer_options());
@@ -153,10 +177,17 @@ class SmallRun {
   }
 
   [[nodiscard]] std::shared_ptr<OrderNotingMethod> make_method() const {
-    auto method = built_in_methods().make(options_.method, attack_,
-                                          {.beta = 2,
-                                           .label_smoothing = options_.label_smoothing,
-                                           .statistics = phase_statistics(options_)});
+    auto method =
+        built_in_methods().make(options_.method, attack_,
+                                {.beta = 2,
+                                 .label_smoothing = options_.label_smoothing,
+                                 .start_epoch = options_.start_epoch,
+                                 .epsilon_warmup = options_.epsilon_warmup,
+                                 .weight_perturbation = options_.weight_perturbation,
+                                 .free = {.threat_model = threat_model_of(options_),
+                                          .step_size = 0.4 * threat_model_of(options_).epsilon,
+                                          .replays = options_.replays},
+                                 .statistics = phase_statistics(options_)});
     if (options_.wrap_method) {
       method = options_.wrap_method(method);
     }
@@ -191,24 +222,28 @@ class SmallRun {
   [[nodiscard]] TrainerOptions trainer_options() const {
     TrainerOptions trainer;
     trainer.seed = options_.seed;
+    const std::int64_t replays = method_->updates_per_batch();
+    const auto batches = static_cast<std::int64_t>(sampler_.updates_per_epoch());
     trainer.shape = {.epochs = options_.epochs,
-                     .updates_per_epoch = static_cast<std::int64_t>(sampler_.updates_per_epoch()),
+                     .updates_per_epoch = batches * replays,
                      .samples_per_epoch = static_cast<std::int64_t>(sampler_.samples_per_epoch()),
                      .global_batch_size = static_cast<std::int64_t>(options_.global_batch),
-                     .max_updates = options_.max_updates};
+                     .max_updates = options_.max_updates,
+                     .updates_per_batch = replays};
     trainer.schedule = options_.schedule;
     trainer.abort_on_nonfinite = options_.abort_on_nonfinite;
     trainer.log_every = {1, Period::Unit::kUpdates};
     trainer.compare_replicas_every = options_.compare_replicas_every;
     trainer.mixing = {.mixup = options_.mixup, .cutmix = options_.cutmix, .classes = 10};
     trainer.classes = 10;
+    trainer.overfitting_check = options_.overfitting_check;
     trainer.placement = options_.placement;
     return trainer;
   }
 
   EvaluationResult validate() {
     return evaluate(
-        *model_, validation_loader_, {{"pgd", kThreatModel, attack_}}, communicator_,
+        *model_, validation_loader_, {{"pgd", threat_model_of(options_), attack_}}, communicator_,
         {.dataset_size = validation_.size(), .batch_size = 7, .placement = options_.placement});
   }
 
@@ -216,7 +251,7 @@ class SmallRun {
   const SmallTraining& options_;
   std::shared_ptr<const Dataset> train_;
   RandomDataset validation_{29};
-  std::shared_ptr<PgdAttack> attack_;
+  std::shared_ptr<const Attack> attack_;
   ShardedSampler sampler_;
   Loader loader_;
   Loader validation_loader_;
@@ -232,8 +267,10 @@ class SmallRun {
 }  // namespace
 
 PhaseStatistics phase_statistics(const SmallTraining& options) {
+  const bool has_clean_forward = options.method == "standard" || options.method == "trades" ||
+                                 options.method == "mixed" || options.method == "mart";
   const StatisticsMode adversarial =
-      options.method == "pgd_at" ? StatisticsMode::kUpdate : StatisticsMode::kBatch;
+      has_clean_forward ? StatisticsMode::kBatch : StatisticsMode::kUpdate;
   return {.attack = options.attack_statistics,
           .clean_forward = options.clean_statistics,
           .adversarial_forward = options.adversarial_statistics.value_or(adversarial)};

@@ -11,7 +11,7 @@
 #include "temper/data/dataset.h"
 #include "temper/dist/communicator.h"
 #include "temper/eval/evaluation.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
 #include "temper/metrics/record.h"
 #include "temper/models/model_state.h"
 #include "temper/optim/weight_average.h"
@@ -46,6 +46,12 @@ struct SmallTraining {
   bool overlap = true;
   double mixup = 0;
   double cutmix = 0;
+  Norm norm = Norm::kLinf;
+  std::optional<WeightPerturbationOptions> weight_perturbation{};
+  int replays = 2;            // of free
+  double epsilon_warmup = 0;  // in updates
+  std::uint32_t start_epoch = 0;
+  std::optional<OverfittingCheck> overfitting_check{};
   std::size_t samples = 32;
   std::uint64_t global_batch = 16;
   std::uint64_t accumulation = 1;

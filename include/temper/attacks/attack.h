@@ -37,6 +37,11 @@ struct AttackContext {
   // Optional perturbation to start from, [N, C, H, W] in the images' type; replaces the random
   // start.
   at::Tensor start_noise{};
+  // Scales epsilon, step size and radius of a uniform start, for a threat model that grows during
+  // training.
+  double epsilon_scale = 1;
+  // This many steps for each one, each so much shorter.
+  int steps_factor = 1;
   // Optional; true ends the attack after the current step. A rank that stops early still joins
   // later collectives.
   std::function<bool()> stop_requested{};

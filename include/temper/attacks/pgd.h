@@ -3,17 +3,14 @@
 // attacks", 2018) and its one-step form FGSM (Goodfellow et al., "Explaining and harnessing
 // adversarial examples", 2015).
 
-#include <string>
-
 #include "temper/attacks/attack.h"
 #include "temper/attacks/threat_model.h"
-#include "temper/core/catalog.h"
 
 namespace temper {
 
 enum class RandomStart {
   kNone,
-  kUniform,  // linf: uniform in the ball's cube; l2: random direction, radius uniform in [0,
+  kUniform,  // linf: uniform in the ball's cube; l2, l1: random direction, radius uniform in [0,
              // epsilon]; clipped to [0, 1]
   kNormal,   // start_scale times standard normal noise, not clipped, as the official TRADES code
              // does
@@ -32,18 +29,22 @@ struct PgdOptions {
   double step_size = 2.0 / 255;  // pixel units of [0, 1]
   RandomStart random_start = RandomStart::kUniform;
   double start_scale = 0.001;  // of kNormal
+  double start_radius = 1;     // of kUniform, in epsilons
   // Runs from new random starts; each sample keeps the result with the largest loss.
   int restarts = 1;
   // Per sample the iterate with the largest loss, the start included, instead of the last one;
   // costs one forward more.
   bool keep_best = false;
   AttackTarget target = AttackTarget::kNone;
+  // False leaves out the projection onto the ball, as N-FGSM does; images stay in [0, 1].
+  bool projects = true;
   // l2 steps as in the official TRADES code: clipped to [0, 1] before the projection onto the ball,
   // and standard normal noise in place of a zero gradient's direction.
   bool trades_l2_steps = false;
 };
 
-// Each step moves along the ascent direction, projects onto the ball, then clips to [0, 1].
+// Each step moves along the ascent direction, projects onto the ball, then clips to [0, 1]. An l1
+// step leaves out the pixels that the box holds back.
 class PgdAttack final : public Attack {
  public:
   PgdAttack(const ThreatModel& threat_model, const PgdOptions& options)
@@ -63,8 +64,5 @@ class PgdAttack final : public Attack {
 
 // One step of size epsilon from the clean image.
 [[nodiscard]] PgdAttack fgsm_attack(const ThreatModel& threat_model);
-
-// The attacks that a configuration can name: fgsm, pgd. FGSM ignores the options.
-[[nodiscard]] Catalog<Attack, ThreatModel, PgdOptions> built_in_attacks();
 
 }  // namespace temper

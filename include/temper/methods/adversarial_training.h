@@ -1,42 +1,17 @@
 #pragma once
-// The methods: standard training, and adversarial training composed of an attack and a robust loss.
+// Adversarial training composed of an attack and a robust loss, optionally at perturbed weights.
 
-#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "temper/attacks/attack.h"
-#include "temper/core/catalog.h"
+#include "temper/methods/method_options.h"
 #include "temper/methods/robust_loss.h"
+#include "temper/methods/standard_training.h"
 #include "temper/methods/training_method.h"
+#include "temper/methods/weight_perturbation.h"
 
 namespace temper {
-
-// Batch-norm mode of each phase of a step.
-struct PhaseStatistics {
-  StatisticsMode attack = StatisticsMode::kRunning;
-  StatisticsMode clean_forward = StatisticsMode::kUpdate;
-  StatisticsMode adversarial_forward = StatisticsMode::kBatch;
-};
-
-struct MethodOptions {
-  double beta = 6.0;              // weight of the robust term
-  double label_smoothing = 0.0;   // of the clean cross entropy, without one of the adversarial
-  std::uint32_t start_epoch = 0;  // trains on clean images until this epoch
-  // The forwards of the official code, in its order. Those of pgd_at for logging are for one
-  // process.
-  bool reference_order = false;
-  PhaseStatistics statistics{};
-};
-
-// Cross entropy on clean images.
-class StandardTraining final : public TrainingMethod {
- public:
-  explicit StandardTraining(const MethodOptions& options) : options_(options) {}
-  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override;
-
- private:
-  MethodOptions options_;
-};
 
 // Attack, clean forward if the loss has one, adversarial forward, one backward. Before start_epoch
 // it trains on clean images alone.
@@ -46,10 +21,26 @@ class AdversarialTraining final : public TrainingMethod {
                       const MethodOptions& options);
   StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override;
   void after_update(Classifier& model, const at::Tensor& skip) override;
+  bool strengthen_attack() override;
+  // How often the attack was strengthened, once it was.
+  [[nodiscard]] StateDict state(const RankReduction& ranks) const override;
+  void load_state(const StateDict& state) override;
 
  private:
+  // Logits of the outer loss; undefined where the loss takes none.
+  struct OuterLogits {
+    at::Tensor clean{};
+    at::Tensor robust_target{};
+    at::Tensor adversarial{};
+  };
+
   [[nodiscard]] at::Tensor attack(StepContext& context, const ImageBatch& batch,
                                   GradientCounts& counts) const;
+  [[nodiscard]] OuterLogits outer_forwards(Classifier& model, const at::Tensor& clean,
+                                           const at::Tensor& adversarial,
+                                           const PhaseStatistics& statistics) const;
+  [[nodiscard]] LossTerms outer_loss(const OuterLogits& logits, const ImageBatch& batch) const;
+  void perturb_weights(StepContext& context, const ImageBatch& batch, StepOutput& output);
   [[nodiscard]] bool logs_like_the_reference() const {
     return options_.reference_order && !loss_->has_clean_forward();
   }
@@ -58,12 +49,9 @@ class AdversarialTraining final : public TrainingMethod {
   std::shared_ptr<const RobustLoss> loss_;
   MethodOptions options_;
   StandardTraining before_start_;
+  std::optional<WeightPerturbation> perturbation_;
+  int steps_factor_ = 1;      // of the attack
   at::Tensor logged_images_;  // of the reference's forward after the update
 };
-
-// The methods that a configuration can name: standard, trades, mixed, pgd_at. `attack` may be null
-// for standard.
-[[nodiscard]] Catalog<TrainingMethod, std::shared_ptr<const Attack>, MethodOptions>
-built_in_methods();
 
 }  // namespace temper

@@ -51,6 +51,30 @@ class TradesLoss final : public RobustLoss {
   double label_smoothing_;
 };
 
+// With q = p(x'): CE(f(x'), y) - log(1 - max of q_k over k != y) + beta KL(p(x) || q) (1 - p_y(x)),
+// with the small constants of the official code: Wang et al., "Improving adversarial robustness
+// requires revisiting misclassified examples" (2020), eq. 11. For probabilities as labels (mixed
+// images) y is their largest entry in the maximum, and p_y(x) the probability of the label's
+// distribution. Label smoothing acts on the cross entropy. The clean loss is CE(f(x), y), which is
+// not part of the total.
+class MartLoss final : public RobustLoss {
+ public:
+  MartLoss(double beta, double label_smoothing) : beta_(beta), label_smoothing_(label_smoothing) {}
+  [[nodiscard]] LossTerms compute(const at::Tensor& clean_logits,
+                                  const at::Tensor& robust_target_logits,
+                                  const at::Tensor& adversarial_logits,
+                                  const at::Tensor& labels) const override;
+  [[nodiscard]] InnerLoss inner_loss() const override { return InnerLoss::kCrossEntropy; }
+
+  // KL(p(x) || q) of each sample, [N].
+  [[nodiscard]] static at::Tensor divergence(const at::Tensor& clean_logits,
+                                             const at::Tensor& adversarial_logits);
+
+ private:
+  double beta_;
+  double label_smoothing_;
+};
+
 // CE(f(x), y) + beta CE(f(x'), y): Goodfellow et al. (2015), section 6, with a free weight. Label
 // smoothing acts on the clean term.
 class MixedLoss final : public RobustLoss {

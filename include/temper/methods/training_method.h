@@ -5,12 +5,10 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "temper/attacks/attack.h"
+#include "temper/core/state_dict.h"
 #include "temper/models/classifier.h"
 #include "temper/models/image_batch.h"
 
@@ -22,6 +20,10 @@ struct StepContext {
   std::uint64_t seed = 0;
   std::uint32_t epoch = 0;
   std::uint32_t update = 0;
+  double updates_per_epoch = 1;
+  std::size_t micro_batch = 0;  // its number within the update
+  // How the ranks add tensors up, for gradients that are not those of the outer loss.
+  RankReduction ranks = RankReduction();  // with {} g++ 12 leaves it uninitialised
   // Runs the backward pass of a loss that is summed over this rank's samples. It scales the loss so
   // that gradients become those of the mean over all ranks' samples, and arms the reduction of
   // gradients. Call it exactly once.
@@ -47,6 +49,11 @@ struct StepOutput {
   at::Tensor adversarial_images{};
   at::Tensor clean_logits{};
   at::Tensor adversarial_logits{};
+  // Of an adversarial weight perturbation: the loss and the adversarial logits at the weights
+  // before it, and its direction for each weight.
+  at::Tensor proxy_loss{};
+  at::Tensor proxy_adversarial_logits{};
+  StateDict weight_directions{};
 };
 
 class TrainingMethod {
@@ -66,9 +73,15 @@ class TrainingMethod {
   // Optimizer updates made from one batch.
   [[nodiscard]] virtual int updates_per_batch() const { return 1; }
 
-  // State that is carried from update to update, by name.
-  [[nodiscard]] virtual std::vector<std::pair<std::string, at::Tensor>> state() const { return {}; }
-  virtual void load_state(const std::vector<std::pair<std::string, at::Tensor>>& /*state*/) {}
+  // Doubles the steps of the attack, each half as long, from now on; part of the state. False when
+  // the method has no such attack.
+  virtual bool strengthen_attack() { return false; }
+
+  // State that is carried from update to update, by name, for the whole global batch in the order
+  // of its samples: it does not depend on the world size. A collective.
+  [[nodiscard]] virtual StateDict state(const RankReduction& /*ranks*/) const { return {}; }
+  // Throws ConfigError when it is another method's.
+  virtual void load_state(const StateDict& state);
 };
 
 }  // namespace temper

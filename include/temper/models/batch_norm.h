@@ -24,7 +24,7 @@ namespace temper {
 struct RankReduction {
   int rank = 0;
   int world_size = 1;
-  std::function<void(at::Tensor&)> sum;
+  std::function<void(at::Tensor&)> sum{};
 };
 
 // Input [N, C] or [N, C, ...]; parameters and buffers have PyTorch's names. N may be 0: the layer

@@ -7,13 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "temper/attacks/pgd.h"
+#include "temper/attacks/catalog.h"
 #include "temper/checkpoint/state_dict.h"
 #include "temper/data/dataset.h"
 #include "temper/data/loader.h"
 #include "temper/data/transform.h"
 #include "temper/eval/evaluation.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
 #include "temper/models/architectures.h"
 #include "temper/optim/optimizer.h"
 #include "temper/optim/schedule.h"
@@ -59,9 +59,13 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
 // For people: threat model, steps, restarts, start.
 [[nodiscard]] std::string attack_settings(const Config& config, const AttackConfig& attack);
 [[nodiscard]] NamedAttack build_attack(const Config& config, const AttackConfig& attack,
-                                       const Catalogs& catalogs, bool trades_l2_steps = false);
+                                       const Catalogs& catalogs);
+// Of method.overfitting_check: PGD-5 with steps of epsilon / 4 (fast_adversarial: 2/255 for 8/255).
+[[nodiscard]] NamedAttack overfitting_attack(const Config& config, const Catalogs& catalogs);
+// `shape`: for lengths that are given in epochs or samples.
 [[nodiscard]] std::shared_ptr<TrainingMethod> build_method(const Config& config,
-                                                           const Catalogs& catalogs);
+                                                           const Catalogs& catalogs,
+                                                           const RunShape& shape);
 [[nodiscard]] std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model);
 
 // ConfigError as open_dataset; `path` is one of data.train, data.validation, data.test.

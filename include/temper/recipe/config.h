@@ -101,13 +101,15 @@ struct ThreatModelConfig {
   friend bool operator==(const ThreatModelConfig&, const ThreatModelConfig&) = default;
 };
 
-// For fgsm, load_config sets steps 1, step_size epsilon and random_start none.
+// For fgsm, load_config sets steps 1, step_size epsilon and random_start none; for apgd keep best,
+// step_size 2 epsilon and random_start none; the methods of one step have defaults of their own.
 struct AttackConfig {
   std::string name = "pgd";
   std::int64_t steps = 10;
   double step_size = 1.0 / 255;          // in pixel units of [0,1] images
   std::string random_start = "uniform";  // none, uniform, normal
   double start_scale = 0.001;            // standard deviation of a normal start
+  double start_radius = 1;               // of a uniform start, in epsilons
   std::int64_t restarts = 1;
   std::string keep = "last";    // last, best
   std::string target = "none";  // none, random, least_likely
@@ -130,6 +132,15 @@ struct BatchNormStatisticsConfig {
                          const BatchNormStatisticsConfig&) = default;
 };
 
+// Of catastrophic overfitting.
+struct OverfittingCheckConfig {
+  Period every{1, Period::Unit::kEpochs};
+  std::int64_t samples = 1024;
+  double fall = 0.2;
+  std::string action = "warn";  // warn, roll_back
+  friend bool operator==(const OverfittingCheckConfig&, const OverfittingCheckConfig&) = default;
+};
+
 struct MethodConfig {
   std::string name = "trades";
   double beta = 6.0;
@@ -138,6 +149,9 @@ struct MethodConfig {
   double label_smoothing = 0;
   std::optional<WeightPerturbationConfig> weight_perturbation;
   Period epsilon_warmup;
+  std::int64_t replays = 8;           // of a batch, by free
+  std::string noise_clamp = "image";  // of free: image, noise
+  std::optional<OverfittingCheckConfig> overfitting_check;
   bool reference_order = false;
   BatchNormStatisticsConfig batch_norm_statistics;
   friend bool operator==(const MethodConfig&, const MethodConfig&) = default;
@@ -199,6 +213,7 @@ struct ValidationConfig {
   std::optional<AttackConfig> attack{AttackConfig{.steps = 20}};  // nullopt: clean accuracy only
   std::optional<std::int64_t> samples;                            // nullopt: all
   std::optional<std::int64_t> batch_size;                         // nullopt: auto
+  std::optional<std::int64_t> patience;                           // nullopt: no early stop
   friend bool operator==(const ValidationConfig&, const ValidationConfig&) = default;
 };
 

@@ -14,6 +14,9 @@ struct Progress {
   std::int64_t skipped_in_a_row = 0;
   std::int64_t validated_update = 0;  // of the last complete validation
   double best_metric = std::numeric_limits<double>::quiet_NaN();
+  std::int64_t validations_without_best = 0;  // in a row
+  std::int64_t checked_update = 0;            // of the last check for catastrophic overfitting
+  double checked_accuracy = std::numeric_limits<double>::quiet_NaN();  // of the last good one
 };
 
 // Fixed lengths of a run.
@@ -23,6 +26,7 @@ struct RunShape {
   std::int64_t samples_per_epoch = 1;
   std::int64_t global_batch_size = 1;  // samples of an update but an epoch's last one
   std::int64_t max_updates = 0;        // 0: none
+  std::int64_t updates_per_batch = 1;  // replays of each batch; they count as updates of an epoch
 
   [[nodiscard]] std::int64_t total_updates() const { return epochs * updates_per_epoch; }
   // Updates after which the run ends.

@@ -42,6 +42,19 @@ struct BestMetric {
   bool larger_is_better = true;
 };
 
+// Catastrophic overfitting (Wong, Rice and Kolter, "Fast is better than free", 2020, section 5.4):
+// within an epoch a network learns to fool the weak attack that it is trained with, and its
+// accuracy under a better one breaks down.
+struct OverfittingCheck {
+  Period every{1, Period::Unit::kEpochs};
+  // Alarm when the accuracy on training images under the check's attack is this much below that of
+  // the last good check.
+  double fall = 0.2;
+  // Go back to the state of the last good check, except for the progress, and strengthen the
+  // method's attack. Otherwise a warning.
+  bool roll_back = false;
+};
+
 struct TrainerOptions {
   std::uint64_t seed = 0;
   RunShape shape{};
@@ -61,6 +74,9 @@ struct TrainerOptions {
   int loader_cpus = 0;       // processors for this rank's loader threads, for advice; 0: no advice
   std::int64_t classes = 0;  // 0: no warnings about a network that learns nothing
   BestMetric best{};
+  // Validations in a row without a better metric after which the training ends.
+  std::optional<std::int64_t> patience{};
+  std::optional<OverfittingCheck> overfitting_check{};
   Placement placement{};
   ValueDict checkpoint_extra{};  // further entries of each checkpoint, e.g. the configuration
 };
@@ -79,6 +95,8 @@ struct TrainerParts {
   WeightAverage* average = nullptr;                  // null: none
   // A collective, of the weight average if there is one; null: no validation.
   std::function<EvaluationResult()> validate{};
+  // A collective, of the model itself on training images; null: no check for overfitting.
+  std::function<EvaluationResult()> check_overfitting{};
   // kFinished: no request. Called often, must be cheap.
   std::function<StopReason()> stop_requested{};
   // How often somebody has asked to save and go on. Called often, must be cheap.

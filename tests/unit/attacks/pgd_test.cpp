@@ -47,13 +47,18 @@ struct Setting {
   RandomStart start;
 };
 
+// A ball that the box cuts.
+double epsilon_of(Norm norm) {
+  return norm == Norm::kLinf ? 8.0 / 255 : norm == Norm::kL2 ? 0.5 : 5;
+}
+
 class PgdAttackTest : public testing::TestWithParam<Setting> {};
 
 TEST_P(PgdAttackTest, StaysInTheBallAndTheBoxInFloat) {
   const auto net = reference_net();
   const at::Tensor clean = images(16, {3, 8, 8});
   const at::Tensor labels = at::arange(16).remainder(10);
-  const double epsilon = GetParam().norm == Norm::kLinf ? 8.0 / 255 : 0.5;
+  const double epsilon = epsilon_of(GetParam().norm);
   const PgdAttack attack(
       {.norm = GetParam().norm, .epsilon = epsilon},
       {.steps = 5, .step_size = epsilon / 2, .random_start = GetParam().start, .start_scale = 0.1});
@@ -61,7 +66,7 @@ TEST_P(PgdAttackTest, StaysInTheBallAndTheBoxInFloat) {
   const double reached =
       perturbation_norm(adversarial - clean, GetParam().norm).max().item<double>();
   const double ulp = std::nextafter(1.0F, 2.0F) - 1.0F;
-  EXPECT_LE(reached, epsilon + ulp);
+  EXPECT_LE(reached, epsilon + ulp * (GetParam().norm == Norm::kL1 ? 192 : 1));
   EXPECT_GT(reached, 0.5 * epsilon);
   EXPECT_GE(adversarial.min().item<double>(), 0);
   EXPECT_LE(adversarial.max().item<double>(), 1);
@@ -74,7 +79,47 @@ INSTANTIATE_TEST_SUITE_P(NormsAndStarts, PgdAttackTest,
                                          Setting{Norm::kLinf, RandomStart::kNormal},
                                          Setting{Norm::kL2, RandomStart::kNone},
                                          Setting{Norm::kL2, RandomStart::kUniform},
-                                         Setting{Norm::kL2, RandomStart::kNormal}));
+                                         Setting{Norm::kL2, RandomStart::kNormal},
+                                         Setting{Norm::kL1, RandomStart::kNone},
+                                         Setting{Norm::kL1, RandomStart::kUniform},
+                                         Setting{Norm::kL1, RandomStart::kNormal}));
+
+// Images of noise, black, white, and of both, for several seeds.
+TEST(PgdAttack, StaysInTheBallAndTheBoxForExtremeImagesAndManySeeds) {
+  constexpr double kRounding = 192 * 0x1p-24;  // of as many pixels
+  const auto net = reference_net();
+  const at::Tensor coins = uniform_tensor({.seed = 1}, at::arange(2), {3, 8, 8}, at::kFloat);
+  const at::Tensor clean =
+      at::cat({at::zeros({1, 3, 8, 8}), at::ones({1, 3, 8, 8}), coins.round(), coins});
+  const at::Tensor labels = at::arange(6);
+  for (const Norm norm : {Norm::kLinf, Norm::kL2, Norm::kL1}) {
+    for (const double scale : {0.01, 1.0, 30.0}) {
+      const double epsilon = epsilon_of(norm) * scale;
+      for (std::uint64_t seed = 0; seed < 5; ++seed) {
+        AttackContext with = context(6);
+        with.seed = seed;
+        const at::Tensor adversarial =
+            PgdAttack({.norm = norm, .epsilon = epsilon}, {.steps = 3, .step_size = epsilon})
+                .perturb(*net, clean, labels, with);
+        EXPECT_LE(perturbation_norm(adversarial - clean, norm).max().item<double>(),
+                  epsilon * (1 + 1e-6) + kRounding);
+        EXPECT_GE(adversarial.min().item<double>(), 0);
+        EXPECT_LE(adversarial.max().item<double>(), 1);
+      }
+    }
+  }
+}
+
+TEST(PgdAttack, WithoutProjectionOnlyTheBoxHoldsIt) {
+  const auto net = reference_net();
+  const at::Tensor clean = images(8, {3, 8, 8}) * 0.6 + 0.2;
+  const PgdAttack attack({.epsilon = 0.05},
+                         {.steps = 1, .step_size = 0.05, .start_radius = 2, .projects = false});
+  const at::Tensor adversarial = attack.perturb(*net, clean, at::arange(8), context(8));
+  const double reached = (adversarial - clean).abs().max().item<double>();
+  EXPECT_GT(reached, 0.1);
+  EXPECT_LE(reached, 0.15 + 1e-6);
+}
 
 TEST(PgdAttack, ReachesTheLinearOptimum) {
   LinearNet net;
@@ -93,13 +138,41 @@ TEST(PgdAttack, ReachesTheLinearOptimum) {
   EXPECT_TRUE(at::allclose(l2.perturb(net, clean, labels, context(6)), expected, 0, 1e-6));
 }
 
+// The largest l1 gain: the pixels with the largest weights as far as the box lets them.
+TEST(PgdAttack, ReachesTheLinearOptimumInL1) {
+  LinearNet net;
+  const at::Tensor clean = at::full({2, 3, 2, 2}, 0.5, at::kDouble);
+  const at::Tensor labels = at::arange(2);
+  const at::Tensor slope =
+      net.weight().index_select(0, 1 - labels) - net.weight().index_select(0, labels);
+  const double epsilon = 1.25;
+  at::Tensor expected = at::zeros({2, 12}, at::kDouble);
+  const at::Tensor order = slope.abs().argsort(1, /*descending=*/true);
+  for (std::int64_t i = 0; i < 2; ++i) {
+    for (const auto& [rank, size] : {std::pair{0, 0.5}, {1, 0.5}, {2, 0.25}}) {
+      const at::Tensor place = order[i][rank];
+      expected[i].index_fill_(
+          0, place, size * slope[i].index_select(0, place.view({1})).sign().item<double>());
+    }
+  }
+  const PgdAttack attack(
+      {.norm = Norm::kL1, .epsilon = epsilon},
+      {.steps = 20, .step_size = 0.125, .random_start = RandomStart::kNone, .keep_best = true});
+  EXPECT_TRUE(at::allclose(attack.perturb(net, clean, labels, context(2)) - clean,
+                           expected.view({2, 3, 2, 2}), 0, 1e-12));
+}
+
 TEST(PgdAttack, EpsilonZeroGivesTheCleanImagesBitByBit) {
   const auto net = reference_net();
   const at::Tensor clean = images(8, {3, 8, 8});
-  for (const Norm norm : {Norm::kLinf, Norm::kL2}) {
+  const at::Tensor labels = at::zeros({8}, at::kLong);
+  for (const Norm norm : {Norm::kLinf, Norm::kL2, Norm::kL1}) {
     const PgdAttack attack({.norm = norm, .epsilon = 0}, {.steps = 3, .step_size = 0.1});
-    EXPECT_TRUE(
-        at::equal(attack.perturb(*net, clean, at::zeros({8}, at::kLong), context(8)), clean));
+    EXPECT_TRUE(at::equal(attack.perturb(*net, clean, labels, context(8)), clean));
+    AttackContext warm = context(8);
+    warm.epsilon_scale = 0;
+    const PgdAttack large({.norm = norm, .epsilon = 1}, {.steps = 3, .step_size = 0.1});
+    EXPECT_TRUE(at::equal(large.perturb(*net, clean, labels, warm), clean));
   }
 }
 
@@ -148,7 +221,7 @@ TEST(PgdAttack, NoiseFollowsTheSampleNotThePlaceInTheBatch) {
 
 TEST(PgdAttack, TakesAnEmptyBatch) {
   const auto net = reference_net();
-  for (const Norm norm : {Norm::kLinf, Norm::kL2}) {
+  for (const Norm norm : {Norm::kLinf, Norm::kL2, Norm::kL1}) {
     const PgdAttack attack({.norm = norm, .epsilon = 0.1}, {.steps = 2});
     const at::Tensor none =
         attack.perturb(*net, at::zeros({0, 3, 8, 8}), at::zeros({0}, at::kLong), context(0));
@@ -174,7 +247,10 @@ class PgdChoices : public testing::TestWithParam<Norm> {
   std::shared_ptr<Classifier> net = random_net();
   at::Tensor clean = images(12, {3, 8, 8}, at::kDouble);
   at::Tensor labels = at::arange(12).remainder(10);
-  ThreatModel threat_model{.norm = GetParam(), .epsilon = GetParam() == Norm::kLinf ? 0.1 : 0.5};
+  ThreatModel threat_model{.norm = GetParam(),
+                           .epsilon = GetParam() == Norm::kLinf ? 0.1
+                                      : GetParam() == Norm::kL2 ? 0.5
+                                                                : 8};
 
   at::Tensor attack(const PgdOptions& options, const AttackContext& with = context(12)) {
     return PgdAttack(threat_model, options).perturb(*net, clean, labels, with);
@@ -202,6 +278,18 @@ TEST_P(PgdChoices, TheBestLossNeverFallsWithMoreSteps) {
   EXPECT_TRUE(the_last_is_worse) << "the steps are too small for this test";
 }
 
+// Twice the steps of half the length, in the smaller ball.
+TEST_P(PgdChoices, ScaledAttacksAreThoseOfTheScaledOptions) {
+  AttackContext scaled = context(12);
+  scaled.epsilon_scale = 0.5;
+  scaled.steps_factor = 2;
+  const PgdOptions options{.steps = 3, .step_size = 0.4 * threat_model.epsilon};
+  const ThreatModel half{threat_model.norm, threat_model.epsilon / 2};
+  const at::Tensor expected = PgdAttack(half, {.steps = 6, .step_size = 0.1 * threat_model.epsilon})
+                                  .perturb(*net, clean, labels, context(12));
+  EXPECT_TRUE(at::allclose(attack(options, scaled), expected, 0, 1e-15));
+}
+
 TEST_P(PgdChoices, RestartsKeepTheLargestLossOfEachSample) {
   at::Tensor before = losses(attack(restless(3)));
   bool improves = false;
@@ -224,8 +312,9 @@ TEST_P(PgdChoices, ATargetedAttackDescendsOnTheCrossEntropyWithItsTarget) {
   const at::Tensor logits = net->forward(clean).detach();
   const at::Tensor least =
       logits.scatter(1, labels.unsqueeze(1), std::numeric_limits<double>::infinity()).argmin(1);
-  const at::Tensor adversarial =
-      attack({.steps = 10, .step_size = 0.05, .target = AttackTarget::kLeastLikely});
+  const at::Tensor adversarial = attack({.steps = 10,
+                                         .step_size = GetParam() == Norm::kL1 ? 2.0 : 0.05,
+                                         .target = AttackTarget::kLeastLikely});
   EXPECT_TRUE(
       losses_of(*net, adversarial, least).lt(losses_of(*net, clean, least)).all().item<bool>());
   EXPECT_FALSE(least.eq(labels).any().item<bool>());
@@ -245,7 +334,7 @@ TEST_P(PgdChoices, WithTwoClassesAllTargetsAreTheOtherClass) {
   EXPECT_TRUE(at::allclose(run(AttackTarget::kLeastLikely), run(AttackTarget::kNone), 0, 1e-7));
 }
 
-INSTANTIATE_TEST_SUITE_P(Norms, PgdChoices, testing::Values(Norm::kLinf, Norm::kL2));
+INSTANTIATE_TEST_SUITE_P(Norms, PgdChoices, testing::Values(Norm::kLinf, Norm::kL2, Norm::kL1));
 
 // Zero gradients for even samples, gradients that are not numbers for samples 1, 5, 9.
 class BrokenGradients final : public Classifier {
@@ -307,8 +396,7 @@ TEST(PgdAttack, L2StepsOfTradesReplaceAZeroGradient) {
   const at::Tensor noise = normal_tensor({.seed = 3, .purpose = Purpose::kAttackStart, .layer = 3},
                                          at::arange(4), {3, 8, 8}, at::kDouble);
   const at::Tensor clipped = (clean + 0.05 * noise).clamp(0, 1) - clean;
-  const at::Tensor length = clipped.flatten(1).norm(2, {1}).view({4, 1, 1, 1});
-  const at::Tensor expected = clean + clipped * (0.5 / length).clamp_max(1);
+  const at::Tensor expected = clean + at::renorm(clipped, 2, 0, 0.5);
   EXPECT_TRUE(at::allclose(run(), expected, 0, 1e-12));
 }
 

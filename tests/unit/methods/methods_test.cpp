@@ -9,7 +9,8 @@
 #include "support/reference_nets.h"
 #include "temper/attacks/pgd.h"
 #include "temper/core/random_tensor.h"
-#include "temper/methods/adversarial_training.h"
+#include "temper/methods/catalog.h"
+#include "temper/methods/robust_loss.h"
 #include "temper/models/architectures.h"
 
 namespace temper {
@@ -39,7 +40,8 @@ TEST(RobustLosses, GradientsEqualFiniteDifferencesInBothArguments) {
   const at::Tensor labels = at::tensor({0L, 1L, 2L, 3L, 1L});
   const TradesLoss trades(6, 0.1);
   const MixedLoss mixed(0.5, 0.1);
-  for (const RobustLoss* loss : std::initializer_list<const RobustLoss*>{&trades, &mixed}) {
+  const MartLoss mart(5, 0.1);
+  for (const RobustLoss* loss : std::initializer_list<const RobustLoss*>{&trades, &mixed, &mart}) {
     at::Tensor clean = random_logits(0).requires_grad_(true);
     at::Tensor adversarial = random_logits(1).requires_grad_(true);
     const auto total = [&](const at::Tensor& c, const at::Tensor& a) {
@@ -74,6 +76,32 @@ TEST(RobustLosses, AdversarialLossIsTheSmoothedCrossEntropyOfAdversarialLogits) 
       -(0.9 * log_p.gather(1, labels.unsqueeze(1)).sum() + 0.1 / 4 * log_p.sum());
   EXPECT_EQ(difference(total(adversarial), by_hand, 1e-12), "");
   EXPECT_FALSE(loss.compute({}, {}, adversarial, labels).clean.defined());
+}
+
+TEST(RobustLosses, MartTakesCertainPredictionsWithoutNanInFloat) {
+  const at::Tensor extreme = at::tensor({200.0, 0.0, -200.0}, at::kFloat).view({1, 3});
+  for (const double sign : {1.0, -1.0}) {
+    at::Tensor clean = extreme.clone().requires_grad_(true);
+    at::Tensor adversarial = (extreme * sign).requires_grad_(true);
+    const LossTerms terms =
+        MartLoss(6, 0).compute(clean, clean, adversarial, at::zeros({1}, at::kLong));
+    EXPECT_TRUE(terms.total.isfinite().item<bool>());
+    for (const at::Tensor& gradient : torch::autograd::grad({terms.total}, {clean, adversarial})) {
+      EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+    }
+  }
+}
+
+// Labels as probabilities give the same as labels where they are certain.
+TEST(RobustLosses, MartOfCertainTargetsIsThatOfLabels) {
+  const at::Tensor labels = at::tensor({0L, 1L, 2L, 3L, 1L});
+  const at::Tensor targets = at::one_hot(labels, 4).to(at::kDouble);
+  const MartLoss mart(5, 0.1);
+  const at::Tensor clean = random_logits(0);
+  const at::Tensor adversarial = random_logits(1);
+  EXPECT_EQ(difference(mart.compute(clean, clean, adversarial, targets).total,
+                       mart.compute(clean, clean, adversarial, labels).total, 1e-12),
+            "");
 }
 
 TEST(RobustLosses, TradesTakesZeroProbabilitiesWithoutNan) {

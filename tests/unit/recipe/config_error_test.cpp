@@ -109,9 +109,8 @@ TEST_F(ConfigErrors, BoundsAndChoices) {
        "c.yaml:1:24: distributed.timeout: must be above 0, found 0s"},
       {"data: {channels: 2}\n", "c.yaml:1:18: data.channels: '2' is not one of 1, 3"},
       {"method: {name: trade}\n",
-       "c.yaml:1:16: method.name: 'trade' is not one of standard, pgd_at, mixed, trades; did you "
-       "mean "
-       "'trades'?"},
+       "c.yaml:1:16: method.name: 'trade' is not one of standard, pgd_at, mixed, trades, mart, "
+       "fgsm_rs, n_fgsm, free, apgd_at; did you mean 'trades'?"},
       {"checkpoint: {best: {metric: robust_acuracy}}\n",
        "c.yaml:1:29: checkpoint.best.metric: 'robust_acuracy' is not one of robust_accuracy, "
        "clean_accuracy, clean_top5_accuracy; did you mean 'robust_accuracy'?"},
@@ -143,19 +142,49 @@ TEST_F(ConfigErrors, BoundsAndChoices) {
 
 TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
   expect_messages({
-      {"method: {name: mart}\n",
-       "c.yaml:1:16: method.name: 'mart' comes in a later version; available: standard, pgd_at, "
-       "mixed, trades"},
       {"data: {validation_split: 0.1}\n",
        "c.yaml:1:26: data.validation_split: comes in a later version; only 0 is accepted"},
-      {"method: {weight_perturbation: {gamma: 0.01}}\n",
-       "c.yaml:1:31: method.weight_perturbation: comes in a later version; only null is accepted"},
-      {"method: {epsilon_warmup: 5ep}\n",
-       "c.yaml:1:26: method.epsilon_warmup: comes in a later version; only 0ep is accepted"},
       {"training: {precision: bf16}\n",
        "c.yaml:1:23: training.precision: 'bf16' comes in a later version; available: fp32, fp64"},
-      {"threat_model: {norm: l1}\n",
-       "c.yaml:1:22: threat_model.norm: 'l1' comes in a later version; available: linf, l2"},
+      {"validation: {attack: {name: square}}\n",
+       "c.yaml:1:29: validation.attack.name: 'square' comes in a later version; available: fgsm, "
+       "pgd, apgd"},
+  });
+}
+
+TEST_F(ConfigErrors, WhatMethodsDoNotHave) {
+  expect_messages({
+      {"method: {name: standard, weight_perturbation: {gamma: 0.01}}\n",
+       "c.yaml:1:47: method.weight_perturbation: method standard has no weight perturbation; set "
+       "it "
+       "to null"},
+      {"method: {name: free, overfitting_check: {action: roll_back}}\n",
+       "c.yaml:1:50: method.overfitting_check.action: method free has no attack to give more "
+       "steps; "
+       "set action to warn"},
+      {"method: {name: free, attack: {steps: 3}}\n",
+       "c.yaml:1:38: method.attack.steps: free makes its noise along the way, with one step a "
+       "replay "
+       "from where it was; of method.attack it takes step_size alone"},
+      {"threat_model: {norm: l1, epsilon: 12}\nmethod: {name: apgd_at}\n",
+       "c.yaml:1:22: threat_model.norm: apgd is there for linf and l2; use pgd for l1"},
+      {"threat_model: {norm: l1, epsilon: 12}\nmethod: {name: n_fgsm}\n",
+       "c.yaml:1:22: threat_model.norm: n_fgsm takes steps of pgd in linf or l2"},
+      {"method: {name: pgd_at, attack: {start_radius: 2}}\n",
+       "c.yaml:1:47: method.attack.start_radius: a start outside of the ball is for method n_fgsm "
+       "alone, found 2; the most is 1"},
+      {"validation: {attack: {name: apgd, step_size: 0.1}}\n",
+       "c.yaml:1:46: validation.attack.step_size: apgd chooses its step sizes itself; remove the "
+       "key, or use pgd"},
+      {"validation: {attack: {name: apgd, keep: last}}\n",
+       "c.yaml:1:41: validation.attack.keep: apgd keeps the best iterate of one run, untargeted, "
+       "from the image or a uniform start; remove the key, or use pgd"},
+      {"validation: {every: 0ep, patience: 2}\n",
+       "c.yaml:1:36: validation.patience: without validation nothing gets better"},
+      {"method: {overfitting_check: {fall: 0}}\n",
+       "c.yaml:1:36: method.overfitting_check.fall: must be above 0, found 0"},
+      {"method: {weight_perturbation: {gamma: 2}}\n",
+       "c.yaml:1:39: method.weight_perturbation.gamma: must be at most 1, found 2"},
   });
 }
 
@@ -223,8 +252,7 @@ TEST_F(ConfigErrors, CombinationsOfAttacksAndMethods) {
        "c.yaml:3:42: method.batch_norm_statistics.clean_forward: with method standard no forward "
        "updates the running statistics, which evaluation needs; set clean_forward to update"},
       {"method: {name: mixed, reference_order: true}\n",
-       "c.yaml:1:40: method.reference_order: there is a reference order for trades and "
-       "pgd_at, not for mixed"},
+       "c.yaml:1:40: method.reference_order: there is no reference order for mixed"},
       {"method: {name: pgd_at, reference_order: true}\ntraining: {accumulation: 2}\n",
        "c.yaml:1:41: method.reference_order: the reference order of pgd_at has no accumulation; "
        "set training.accumulation to 1"},

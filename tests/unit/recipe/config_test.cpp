@@ -136,6 +136,34 @@ TEST_F(ConfigLoading, FgsmIsResolvedToOneStepOfSizeEpsilon) {
   }
 }
 
+TEST_F(ConfigLoading, MethodsBringAnAttackOfTheirOwn) {
+  const auto attack_of = [&](const std::string& method) {
+    return load("threat_model: {epsilon: 0.2}\nmethod: {name: " + method + "}\n")
+        .config.method.attack;
+  };
+  const AttackConfig fgsm_rs = attack_of("fgsm_rs");
+  EXPECT_EQ(fgsm_rs.steps, 1);
+  EXPECT_EQ(fgsm_rs.step_size, 0.25);
+  EXPECT_EQ(fgsm_rs.random_start, "uniform");
+  EXPECT_EQ(fgsm_rs.start_radius, 1);
+  const AttackConfig n_fgsm = attack_of("n_fgsm");
+  EXPECT_EQ(n_fgsm.steps, 1);
+  EXPECT_EQ(n_fgsm.step_size, 0.2);
+  EXPECT_EQ(n_fgsm.start_radius, 2);
+  const AttackConfig free = attack_of("free");
+  EXPECT_EQ(free.step_size, 0.2);
+  EXPECT_EQ(free.random_start, "none");
+  const AttackConfig apgd = attack_of("apgd_at");
+  EXPECT_EQ(apgd.name, "apgd");
+  EXPECT_EQ(apgd.steps, 2);
+  EXPECT_EQ(apgd.keep, "best");
+  EXPECT_EQ(apgd.random_start, "none");
+  // What is written wins.
+  EXPECT_EQ(
+      load("method: {name: fgsm_rs, attack: {step_size: 0.01}}\n").config.method.attack.step_size,
+      0.01);
+}
+
 TEST_F(ConfigLoading, LaterFilesWinKeyByKey) {
   write("a.yaml", "method: {beta: 1, label_smoothing: 0.1}\nschedule: {milestones: [1ep, 2ep]}\n");
   write("b.yaml", "method: {beta: 2}\nschedule: {milestones: [3ep]}\n");

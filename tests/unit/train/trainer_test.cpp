@@ -66,6 +66,7 @@ struct Rig {
   TrainerOptions options;
   std::function<StopReason()> stop;
   std::function<EvaluationResult()> validate;
+  std::function<EvaluationResult()> check_overfitting;
   const CheckpointDirectory* checkpoints = nullptr;
 
   Rig() {
@@ -94,6 +95,7 @@ struct Rig {
             .sink = sink,
             .checkpoints = checkpoints,
             .validate = validate,
+            .check_overfitting = check_overfitting,
             .stop_requested = stop};
   }
   std::vector<at::Tensor> copy_state() {
@@ -192,6 +194,141 @@ TEST(Trainer, ValidatesAndKeepsTheBestCheckpoint) {
   EXPECT_TRUE(std::filesystem::exists(checkpoints.best()));
   EXPECT_FALSE(std::filesystem::exists(checkpoints.epoch(1))) << "one epoch file is kept";
   EXPECT_TRUE(std::filesystem::exists(checkpoints.epoch(2)));
+}
+
+// Validation results, one after the other.
+std::function<EvaluationResult()> results_of(std::vector<std::int64_t> correct,
+                                             std::size_t& calls) {
+  return [correct = std::move(correct), &calls] {
+    EvaluationResult result;
+    result.samples = 10;
+    result.clean_correct = correct.at(calls);
+    result.attacks.push_back({.robust_correct = correct.at(calls)});
+    ++calls;
+    return result;
+  };
+}
+
+TEST(Trainer, EndsEarlyWhenNoValidationIsBetter) {
+  const ScratchFolder folder;
+  const CheckpointDirectory checkpoints(folder.path(), 1);
+  Rig rig;
+  rig.checkpoints = &checkpoints;
+  rig.options.validate_every = {1, Period::Unit::kUpdates};
+  rig.options.patience = 3;
+  std::size_t calls = 0;
+  rig.validate = results_of({3, 5, 4, 6, 6, 5, 2, 9, 9, 9}, calls);
+  Trainer trainer(rig.parts(), rig.options);
+  EXPECT_EQ(trainer.run(), StopReason::kFinished);
+  EXPECT_EQ(trainer.progress().update, 7);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "early_stop"), 1);
+  EXPECT_EQ(rig.sink.events.back(), "finished");
+
+  // What ended stays ended.
+  Rig again;
+  again.options.patience = 3;
+  Trainer resumed(again.parts(), again.options);
+  resumed.restore(*checkpoints.newest_valid().checkpoint);
+  EXPECT_EQ(resumed.run(), StopReason::kFinished);
+  EXPECT_EQ(resumed.progress().update, 7);
+}
+
+// Cross entropy, with an attack that can be strengthened.
+class StrengthenedMethod final : public TrainingMethod {
+ public:
+  int strength = 1;
+  StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override {
+    return inner_.compute_gradients(context, batch);
+  }
+  bool strengthen_attack() override {
+    strength *= 2;
+    return true;
+  }
+  [[nodiscard]] StateDict state(const RankReduction&) const override {
+    return {{"strength", at::tensor(strength, at::kLong)}};
+  }
+  void load_state(const StateDict& state) override { strength = state.front().second.item<int>(); }
+
+ private:
+  BrittleMethod inner_;
+};
+
+struct OverfittingRig : Rig {
+  StrengthenedMethod strengthened;
+  std::size_t calls = 0;
+
+  explicit OverfittingRig(std::vector<std::int64_t> correct, bool roll_back) {
+    options.overfitting_check = OverfittingCheck{
+        .every = {2, Period::Unit::kUpdates}, .fall = 0.25, .roll_back = roll_back};
+    check_overfitting = results_of(std::move(correct), calls);
+  }
+  TrainerParts strengthened_parts() {
+    const TrainerParts plain = parts();
+    return {.model = plain.model,
+            .method = strengthened,
+            .optimizer = plain.optimizer,
+            .reducer = plain.reducer,
+            .communicator = plain.communicator,
+            .sampler = plain.sampler,
+            .loader = plain.loader,
+            .sink = plain.sink,
+            .checkpoints = plain.checkpoints,
+            .check_overfitting = plain.check_overfitting,
+            .stop_requested = plain.stop_requested};
+  }
+};
+
+TEST(Overfitting, IsWarnedOfOnAFallAlone) {
+  OverfittingRig rig({5, 3, 6, 3, 2}, /*roll_back=*/false);
+  static_cast<void>(Trainer(rig.strengthened_parts(), rig.options).run());
+  EXPECT_EQ(rig.calls, 5U);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "overfitting_check"), 5);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "warning"), 1) << "from 6 to 3 of 10";
+  EXPECT_EQ(rig.strengthened.strength, 1);
+}
+
+// At update 4 the state of update 2 comes back, and again at update 6: the attack is strengthened
+// twice.
+TEST(Overfitting, RollsBackToTheLastGoodCheckAndStrengthensTheAttack) {
+  OverfittingRig rig({9, 2, 2, 8, 8}, /*roll_back=*/true);
+  std::vector<std::vector<at::Tensor>> states;
+  rig.check_overfitting = [&, results = rig.check_overfitting] {
+    states.push_back(rig.copy_state());
+    return results();
+  };
+  rig.options.shape.max_updates = 4;
+  static_cast<void>(Trainer(rig.strengthened_parts(), rig.options).run());
+  expect_same(rig.copy_state(), states[0]);
+  EXPECT_FALSE(at::equal(states[1][0], states[0][0]));
+  EXPECT_EQ(rig.strengthened.strength, 2);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "rolled_back"), 1);
+
+  OverfittingRig longer({9, 2, 2, 8, 8}, /*roll_back=*/true);
+  static_cast<void>(Trainer(longer.strengthened_parts(), longer.options).run());
+  EXPECT_EQ(longer.strengthened.strength, 4);
+  EXPECT_EQ(std::ranges::count(longer.sink.events, "rolled_back"), 2);
+}
+
+// The state to go back to is part of a checkpoint.
+TEST(Overfitting, AResumedRunRollsBackToTheSameState) {
+  const std::vector<std::int64_t> results{9, 2, 8, 8, 8};
+  OverfittingRig whole(results, /*roll_back=*/true);
+  static_cast<void>(Trainer(whole.strengthened_parts(), whole.options).run());
+
+  const ScratchFolder folder;
+  const CheckpointDirectory checkpoints(folder.path(), 2);
+  OverfittingRig first(results, /*roll_back=*/true);
+  first.checkpoints = &checkpoints;
+  first.options.shape.max_updates = 3;
+  static_cast<void>(Trainer(first.strengthened_parts(), first.options).run());
+  EXPECT_EQ(first.calls, 1U);
+
+  OverfittingRig second({results.begin() + 1, results.end()}, /*roll_back=*/true);
+  Trainer trainer(second.strengthened_parts(), second.options);
+  trainer.restore(*checkpoints.newest_valid().checkpoint);
+  static_cast<void>(trainer.run());
+  EXPECT_EQ(second.strengthened.strength, 2);
+  expect_same(second.copy_state(), whole.copy_state());
 }
 
 // Notes whether its batches are mixed.
