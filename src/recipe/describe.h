@@ -185,16 +185,19 @@ void describe(Visitor& visit, DataConfig& data) {
 template <typename Visitor>
 void describe(Visitor& visit, ModelConfig& model) {
   visit("architecture", model.architecture,
-        {.help = "The network; ResNets as torchvision defines them, `wide_cnn` for any size, "
+        {.help = "The network; ResNets as torchvision defines them; for 32x32 images "
+                 "`preactresnet18` of robust_overfitting and AWP, `wideresnet*` of TRADES (depth, "
+                 "width; ReLU) and `*_silu` of Gowal et al. (2020); `wide_cnn` for any size, "
                  "`digits_cnn` for 1x8x8, `mnist_cnn` and `small_cnn` (of TRADES) for 1x28x28 "
                  "images.",
-         .choices = {"resnet18", "resnet34", "resnet50", "wide_cnn", "digits_cnn", "mnist_cnn",
-                     "small_cnn"}});
+         .choices = {"resnet18", "resnet34", "resnet50", "preactresnet18", "wideresnet28_10",
+                     "wideresnet34_10", "wideresnet70_16", "wideresnet28_10_silu",
+                     "wideresnet70_16_silu", "wide_cnn", "digits_cnn", "mnist_cnn", "small_cnn"}});
   visit("small_images", model.small_images,
         {.help = "ResNets for 32x32 images: 3x3 stem without stride and pooling."});
   visit("initial_weights", model.initial_weights,
         {.help = "File to start from: a PyTorch state dict or a Temper checkpoint (.pt, .pth), or "
-                 "safetensors."});
+                 "safetensors. Names of TRADES, AWP and RobustBench are understood."});
   visit("ignore_initial", model.ignore_initial,
         {.help = "Parts of the model that are not taken from `initial_weights` but drawn from "
                  "`run.seed`: `[fc]` for another number of classes."});

@@ -162,7 +162,11 @@ void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs)
   const Config& config = run.loaded.config;
   static_cast<void>(choose_attacks(run, catalogs));
   static_cast<void>(build_dataset(config, split_path(run)));
-  load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
+  const std::string line =
+      load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
+  if (!line.empty()) {
+    log_info(line);
+  }
 }
 
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {

@@ -1,9 +1,11 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "temper/core/error.h"
+#include "temper/models/foreign_weights.h"
 #include "temper/models/model_state.h"
 #include "temper/recipe/build.h"
 
@@ -83,19 +85,74 @@ std::string shown(const std::vector<std::string>& names) {
                 all.size() > kNamesShown ? ", ..." : "");
 }
 
+std::string list_text(const std::vector<double>& values) {
+  std::vector<std::string> texts;
+  for (const double value : values) {
+    // Seven digits, as buffers are float32.
+    constexpr double kScale = 1e7;
+    texts.push_back(to_text(std::round(value * kScale) / kScale));
+  }
+  return concat("[", join(texts, ", "), "]");
+}
+
+std::string normalization_text(const Normalization& normalization) {
+  return concat("mean ", list_text(normalization.mean), ", std ", list_text(normalization.std));
+}
+
+bool are_close(const std::vector<double>& a, const std::vector<double>& b) {
+  constexpr double kTolerance = 1e-6;  // of float32 buffers
+  return std::ranges::equal(
+      a, b, [](double x, double y) { return std::abs(x - y) <= kTolerance * (1 + std::abs(y)); });
+}
+
+// An empty normalisation leaves pixels as they are.
+bool are_same(const Normalization& file, Normalization model) {
+  if (model.mean.empty()) {
+    model.mean.assign(file.mean.size(), 0);
+    model.std.assign(file.std.size(), 1);
+  }
+  return are_close(file.mean, model.mean) && are_close(file.std, model.std);
+}
+
+// What was done to names and tensors of a file; empty when nothing was.
+std::string adoption_text(const AdoptedWeights& adopted, const Normalization& own) {
+  std::string text;
+  if (!adopted.names.empty()) {
+    text += concat("; names translated from ", adopted.names);
+  }
+  if (!adopted.prefix.empty()) {
+    text += concat("; '", adopted.prefix, "' before all names taken off");
+  }
+  if (adopted.unused > 0) {
+    text += concat("; ", adopted.unused, " tensors of the unused sub_block1 left out");
+  }
+  if (adopted.normalization) {
+    const Normalization& file = *adopted.normalization;
+    text += are_same(file, own) ? "; its normalisation is that of data.normalization"
+                                : concat("; WARNING: its normalisation, ", normalization_text(file),
+                                         ", is not data.normalization, ",
+                                         own.mean.empty() ? "none" : normalization_text(own));
+  }
+  return text;
+}
+
 }  // namespace
 
-void load_weights(Classifier& model, const std::string& path, WeightSet weights) {
-  load_state_dict(model, read_weights(path, weights), path);
+std::string load_weights(Classifier& model, const std::string& path, WeightSet weights) {
+  const AdoptedWeights adopted = adopt_weights(read_weights(path, weights), model, path);
+  load_state_dict(model, adopted.weights, path);
+  const std::string text = adoption_text(adopted, model.normalization());
+  return text.empty() ? "" : concat("weights from ", path, text);
 }
 
 std::string load_initial_weights(Classifier& model, const ModelConfig& config) {
   const std::string& path = *config.initial_weights;
-  const StateDict file = read_weights(path, WeightSet::kModel);
-  check_ignored(config, file, model);
+  const AdoptedWeights file = adopt_weights(read_weights(path, WeightSet::kModel), model, path);
+  check_ignored(config, file.weights, model);
   try {
-    const LoadedState loaded = load_state_dict(model, file, path, config.ignore_initial);
+    const LoadedState loaded = load_state_dict(model, file.weights, path, config.ignore_initial);
     return concat("initial weights: ", loaded.taken, " of ", loaded.total, " tensors from ", path,
+                  adoption_text(file, model.normalization()),
                   loaded.ignored.empty() ? "" : concat("; drawn anew: ", shown(loaded.ignored)));
   } catch (const StateMismatch& mismatch) {
     throw ConfigError(concat(

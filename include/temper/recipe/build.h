@@ -34,9 +34,12 @@ struct Catalogs {
 // shape.
 [[nodiscard]] std::shared_ptr<Classifier> build_architecture(const Config& config,
                                                              const Catalogs& catalogs);
-// Strict by name and shape; a file that is missing, damaged or does not fit is a ConfigError.
-void load_weights(Classifier& model, const std::string& path,
-                  WeightSet weights = WeightSet::kModel);
+// Strict by name and shape, after names that other code gives are translated (adopt_weights); a
+// file that is missing, damaged or does not fit is a ConfigError. Returns a line for the user when
+// something was translated or left out, and whether a normalisation that the file brings along is
+// the model's; else an empty text.
+std::string load_weights(Classifier& model, const std::string& path,
+                         WeightSet weights = WeightSet::kModel);
 // The same for model.initial_weights without model.ignore_initial, whose parts stay as they are;
 // one that names nothing is a ConfigError, too. Returns a line for the user: how many tensors were
 // taken, and which not.
