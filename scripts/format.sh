@@ -15,7 +15,7 @@ if ! command -v clang-format-16 > /dev/null; then
 fi
 
 folders=()
-for folder in include src apps tests benchmarks; do
+for folder in include src apps tests benchmarks docs; do
   [[ -d $folder ]] && folders+=("$folder")
 done
 mapfile -d '' files < <(find "${folders[@]}" -type f \( -name '*.h' -o -name '*.cpp' \) -print0 | sort -z)

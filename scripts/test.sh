@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sets up, builds and runs every test. Prints a table of its stages; the exit status tells.
-#   --full   also what takes longer: thread sanitizer, longer fuzzing, clang-tidy, repeats
+#   --full   also what takes longer: thread sanitizer, longer fuzzing, clang-tidy, all seeds, repeats
 # TEMPER_JOBS: compile jobs; default: one a core, as far as memory allows.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -81,6 +81,11 @@ stage_long_fuzz() { fuzz_for 60; }
 
 stage_tidy() { scripts/tidy.sh; }
 
+# Learning beside the authors' code: both recipes, three seeds, one and two processes.
+stage_reference_recipes() {
+  TEMPER_APPS=$PWD/build/ci/apps TEMPER_ALL_SEEDS=1 timeout 7200 .deps/venv/bin/python tests/smoke/reference_recipes_test.py
+}
+
 stage_repeats() { run_ctest ci -L 'unit|dist|launch' --repeat until-fail:5; }
 stage_chaos_repeats() { run_ctest ci -L chaos --repeat until-fail:20; }
 
@@ -139,6 +144,7 @@ if $full; then
   stage "thread sanitizer" stage_thread_sanitizer "set-up"
   stage "long fuzzing" stage_long_fuzz "set-up"
   stage "clang-tidy" stage_tidy "build"
+  stage "reference recipes, all seeds" stage_reference_recipes "build"
   stage "repeats" stage_repeats "build"
   stage "repeats of the chaos cases" stage_chaos_repeats "build"
 fi

@@ -187,7 +187,8 @@ std::string attack_name(const AttackConfig& attack) {
   if (attack.name == "apgd") {
     return concat("apgd-", attack.steps);
   }
-  return concat("pgd-", attack.steps, attack.restarts > 1 ? concat("x", attack.restarts) : "",
+  return concat(attack.name, "-", attack.steps,
+                attack.restarts > 1 ? concat("x", attack.restarts) : "",
                 attack.keep == "best" ? "-best" : "",
                 attack.target == "none" ? "" : concat("-", attack.target));
 }

@@ -14,6 +14,10 @@ bool has_clean_forward(const std::string& method) {
   return method == "standard" || method == "mixed" || method == "trades" || method == "mart";
 }
 bool has_adversarial_forward(const std::string& method) { return method != "standard"; }
+// Nothing is known about the forwards of the others.
+bool is_of_the_library(const std::string& method) {
+  return std::ranges::find(kMethods, method) != kMethods.end();
+}
 
 class Checker {
  public:
@@ -221,7 +225,8 @@ void Checker::check_method() const {
   const MethodConfig& method = config_.method;
   const BatchNormStatisticsConfig& statistics = method.batch_norm_statistics;
   const bool adversarial = has_adversarial_forward(method.name);
-  const bool updated = (has_clean_forward(method.name) && statistics.clean_forward == "update") ||
+  const bool clean = has_clean_forward(method.name) || !is_of_the_library(method.name);
+  const bool updated = (clean && statistics.clean_forward == "update") ||
                        (adversarial && (statistics.adversarial_forward == "update" ||
                                         statistics.attack == "update"));
   if (!updated) {

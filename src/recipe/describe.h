@@ -39,6 +39,9 @@ inline bool has_size(std::string_view step) {
 inline const std::vector<std::string> kNormalizations{"imagenet", "cifar10", "cifar100", "mnist",
                                                       "none"};
 inline const std::vector<std::string> kStatisticsModes{"update", "batch", "running"};
+// Of the library; a program may add more.
+inline const std::vector<std::string> kMethods{"standard", "pgd_at", "mixed", "trades", "mart",
+                                               "fgsm_rs",  "n_fgsm", "free",  "apgd_at"};
 
 template <typename Visitor>
 void describe(Visitor& visit, RunConfig& run) {
@@ -294,8 +297,7 @@ void describe(Visitor& visit, MethodConfig& method) {
   visit("name", method.name,
         {.help = "The training method; `mixed` is CE(clean) + beta CE(adversarial), `pgd_at` "
                  "CE(adversarial) alone; see docs/methods.md.",
-         .choices = {"standard", "pgd_at", "mixed", "trades", "mart", "fgsm_rs", "n_fgsm", "free",
-                     "apgd_at"}});
+         .choices = kMethods});
   visit("beta", method.beta, {.help = "Weight of the robust loss.", .min = 0});
   visit("start_epoch", method.start_epoch,
         {.help = "Train on clean images until this epoch.", .min = 0});

@@ -26,19 +26,19 @@ std::string data_line(const Config& config, const char* key,
   }
 }
 
-std::string weights_line(const Config& config) {
+std::string weights_line(const Config& config, const Catalogs& catalogs) {
   if (!config.model.initial_weights) {
     return "";
   }
   try {
-    return load_initial_weights(*build_architecture(config, {}), config.model) + "\n";
+    return load_initial_weights(*build_architecture(config, catalogs), config.model) + "\n";
   } catch (const ConfigError& error) {
     return concat("model.initial_weights: not usable now: ", error.what(), "\n");
   }
 }
 
-std::string memory_table(const Config& config) {
-  const ModelMemory memory = model_memory(config, {});
+std::string memory_table(const Config& config, const Catalogs& catalogs) {
+  const ModelMemory memory = model_memory(config, catalogs);
   return concat("memory a rank, without activations:\n", "  parameters     ",
                 mebibytes(memory.parameters), " (", memory.parameter_count, " values)\n",
                 "  buffers        ", mebibytes(memory.buffers), "\n", "  gradients      ",
@@ -49,7 +49,8 @@ std::string memory_table(const Config& config) {
 
 }  // namespace
 
-std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options) {
+std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options,
+                         const Catalogs& catalogs) {
   const Config& config = loaded.config;
   std::string text = print_config(loaded);
   const GpuSelection gpus = selected_gpus(options);
@@ -64,11 +65,11 @@ std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,
                  " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",
-                 memory_table(config), "\n");
+                 memory_table(config, catalogs), "\n");
   text += data_line(config, "train", config.data.train);
   text += data_line(config, "validation", config.data.validation);
   text += data_line(config, "test", config.data.test);
-  text += weights_line(config);
+  text += weights_line(config, catalogs);
   return text;
 }
 

@@ -8,14 +8,15 @@
 namespace temper {
 
 LoadedConfig load_config(const std::vector<std::filesystem::path>& files,
-                         const std::vector<std::string>& overrides) {
+                         const std::vector<std::string>& overrides,
+                         const MoreChoices& more_choices) {
   recipe::Problems problems;
   recipe::Node tree = recipe::read_tree(files, overrides, problems);
   LoadedConfig loaded;
   Config& config = loaded.config;
   config.run.name = files.empty() ? "run" : files.back().stem().string();
   recipe::Places places;
-  recipe::read_config(tree, config, places, problems);
+  recipe::read_config(tree, config, places, problems, more_choices);
   recipe::resolve_config(config, places);
   recipe::check_config(config, places, problems);
   problems.throw_if_any();

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <concepts>
+#include <iterator>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -192,8 +193,13 @@ std::string other_section(const std::string& key) {
 // Reads the keys of one map.
 class MapReader {
  public:
-  MapReader(Node& map, std::string path, Places& places, Problems& problems)
-      : map_(map), path_(std::move(path)), places_(places), problems_(problems) {}
+  MapReader(Node& map, std::string path, Places& places, Problems& problems,
+            const MoreChoices& more_choices)
+      : map_(map),
+        path_(std::move(path)),
+        places_(places),
+        problems_(problems),
+        more_choices_(more_choices) {}
 
   template <typename T>
   void operator()(const char* name, T& value, const Field& field) {
@@ -206,7 +212,7 @@ class MapReader {
     places_[path] = entry->value.place;
     const T original = value;
     try {
-      read(entry->value, value, path, field);
+      read(entry->value, value, path, with_more_choices(field, path));
       if (field.only_default && !(value == original)) {
         throw ValueError{
             concat("comes in a later version; only ", default_text(original), " is accepted")};
@@ -230,6 +236,16 @@ class MapReader {
   }
 
  private:
+  [[nodiscard]] Field with_more_choices(const Field& field, const std::string& path) const {
+    Field out = field;
+    if (const auto more = more_choices_.find(path); more != more_choices_.end()) {
+      std::ranges::copy_if(more->second, std::back_inserter(out.choices), [&](const auto& word) {
+        return std::ranges::find(field.choices, word) == field.choices.end();
+      });
+    }
+    return out;
+  }
+
   template <typename T>
   static std::string default_text(const T& value) {
     if constexpr (requires { value_text(value); }) {
@@ -241,7 +257,7 @@ class MapReader {
 
   template <Described T>
   void read_map(Node& node, T& value, const std::string& path) {
-    MapReader reader(node, path, places_, problems_);
+    MapReader reader(node, path, places_, problems_, more_choices_);
     describe(reader, value);
     reader.report_unknown_keys();
   }
@@ -339,13 +355,15 @@ class MapReader {
   std::string path_;
   Places& places_;
   Problems& problems_;
+  const MoreChoices& more_choices_;
   std::vector<std::string> known_;
 };
 
 }  // namespace
 
-void read_config(Node& tree, Config& config, Places& places, Problems& problems) {
-  MapReader reader(tree, "", places, problems);
+void read_config(Node& tree, Config& config, Places& places, Problems& problems,
+                 const MoreChoices& more_choices) {
+  MapReader reader(tree, "", places, problems, more_choices);
   describe(reader, config);
   reader.report_unknown_keys();
 }

@@ -5,6 +5,7 @@
 
 #include "recipe/tree.h"
 #include "temper/recipe/config.h"
+#include "temper/recipe/load_config.h"
 
 namespace temper::recipe {
 
@@ -13,6 +14,7 @@ using Places = std::map<std::string, Place>;
 
 // Fills `config` from the tree by the description of the keys; checks names, types, bounds and
 // choices of each key by itself.
-void read_config(Node& tree, Config& config, Places& places, Problems& problems);
+void read_config(Node& tree, Config& config, Places& places, Problems& problems,
+                 const MoreChoices& more_choices = {});
 
 }  // namespace temper::recipe

@@ -19,7 +19,15 @@
 namespace temper {
 namespace {
 
-LoadedConfig load(const TrainCommand& command) {
+// The names of the catalogs, also of entries that a program of one's own has added.
+MoreChoices choices_of(const Catalogs& catalogs) {
+  return {{"model.architecture", catalogs.architectures.names()},
+          {"method.name", catalogs.methods.names()},
+          {"method.attack.name", catalogs.attacks.names()},
+          {"validation.attack.name", catalogs.attacks.names()}};
+}
+
+LoadedConfig load(const TrainCommand& command, const Catalogs& catalogs) {
   std::vector<std::string> overrides;
   if (command.smoke > 0) {  // a few updates, one short validation, everything written
     overrides.emplace_back("validation.samples=64");  // unless the user wants more
@@ -28,7 +36,7 @@ LoadedConfig load(const TrainCommand& command) {
   if (command.smoke > 0) {
     overrides.push_back(concat("training.max_updates=", command.smoke));
   }
-  return load_config(command.configs, overrides);
+  return load_config(command.configs, overrides, choices_of(catalogs));
 }
 
 constexpr int kGpuCpus = 8;  // a task: one that computes, the others load
@@ -86,7 +94,7 @@ std::filesystem::path prepare(const TrainingRun& run, int world_size, bool gpus,
 
 int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   TrainingRun run;
-  run.loaded = load(command);
+  run.loaded = load(command, catalogs);
   if (command.print_config) {
     std::cout << print_config(run.loaded);
     return 0;
@@ -101,7 +109,7 @@ int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
     // What would refuse to start is refused here, too.
     static_cast<void>(detect_environment(parse_launcher_choice(start.launcher),
                                          environment_variables(), start.command));
-    std::cout << dry_run_text(run.loaded, start)
+    std::cout << dry_run_text(run.loaded, start, catalogs)
               << resume_text(parse_resume_policy(command.resume), command.run_directory);
     return 0;
   }

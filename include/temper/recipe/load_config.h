@@ -21,6 +21,9 @@ struct LoadedConfig {
   std::vector<std::string> notices;
 };
 
+// Words that keys of choices may hold besides those of the library, by the key's dotted path.
+using MoreChoices = std::map<std::string, std::vector<std::string>>;
+
 // Merges `files` in order, key by key, the later one winning, then sets the `overrides`, each
 // "dotted.path=YAML value"; such a value replaces a whole map or list. A file's `include` (a path
 // or a list of them, relative to the file) is merged before the file's own keys.
@@ -28,7 +31,8 @@ struct LoadedConfig {
 // Throws ConfigError with one line a problem: "FILE:LINE:COLUMN: path.to.key: what is wrong".
 // Overrides count as the file "command line", whose lines are the overrides.
 [[nodiscard]] LoadedConfig load_config(const std::vector<std::filesystem::path>& files,
-                                       const std::vector<std::string>& overrides = {});
+                                       const std::vector<std::string>& overrides = {},
+                                       const MoreChoices& more_choices = {});
 
 // The configuration as YAML with every key; load_config accepts it and gives the same values.
 // Comments tell where each value came from.

@@ -14,6 +14,8 @@
 
 namespace temper {
 
+struct Catalogs;
+
 struct StartOptions {
   std::string processes = "auto";  // --nproc
   std::string gpus = "all";        // --gpus
@@ -56,6 +58,7 @@ struct StartOptions {
 
 // The text of --dry-run: resolved configuration, placement of each rank, memory a rank needs, and
 // whether the data is there.
-[[nodiscard]] std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options);
+[[nodiscard]] std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options,
+                                       const Catalogs& catalogs);
 
 }  // namespace temper

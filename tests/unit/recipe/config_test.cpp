@@ -18,6 +18,31 @@ TEST_F(ConfigLoading, AnEmptyFileGivesTheDefaultsAndItsName) {
   EXPECT_EQ(load_config({}).config.run.name, "run");
 }
 
+TEST_F(ConfigLoading, AProgramMayAddWords) {
+  const MoreChoices more{{"method.name", {"trades", "alp"}}};
+  const MethodConfig method = load_config({}, {"method.name=alp"}, more).config.method;
+  EXPECT_EQ(method.name, "alp");
+  EXPECT_EQ(method.batch_norm_statistics.adversarial_forward, "update")
+      << "its forwards are not known";
+  const std::string policy = "method.batch_norm_statistics.";
+  static_cast<void>(
+      load_config({}, {"method.name=alp", policy + "adversarial_forward=batch"}, more));
+  const auto error_of = [](const std::vector<std::string>& overrides, const MoreChoices& choices) {
+    try {
+      static_cast<void>(load_config({}, overrides, choices));
+    } catch (const ConfigError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(error_of({"method.name=alpp"}, more), HasSubstr("apgd_at, alp; did you mean 'alp'?"));
+  EXPECT_THAT(error_of({"method.name=alp"}, {}), HasSubstr("'alp' is not one of"));
+  EXPECT_THAT(error_of({"method.name=alp", policy + "adversarial_forward=batch",
+                        policy + "clean_forward=batch"},
+                       more),
+              HasSubstr("no forward updates the running statistics"));
+}
+
 TEST_F(ConfigLoading, ReadsEveryKindOfValue) {
   const Config config = load(R"(
 run: {name: "a b", seed: 18446744073709551615, deterministic: true}
