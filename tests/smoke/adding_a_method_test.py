@@ -5,7 +5,7 @@ import sys
 import unittest
 
 sys.path.insert(0, __file__.rsplit("/tests/", 1)[0] + "/tests")
-from support.programs import LIMIT, ProgramTest, clean_environment, metrics, run, SOURCE
+from support.programs import APPS, LIMIT, ProgramTest, clean_environment, metrics, run, SOURCE
 
 PROGRAM = os.environ["TEMPER_TEST_PROGRAM"]
 FOLDER = SOURCE / "docs/examples/adding_a_method"
@@ -55,6 +55,17 @@ class AddingAMethod(ProgramTest):
         done = run("trainer", "--config", CONFIG, "--dry-run")
         self.assertStatus(done, 2)
         self.assertIn("method.name: 'alp' is not one of standard", done.stderr)
+
+    def test_it_is_built_outside_of_the_tree(self):
+        out = self.folder / "build"
+        for command in (["cmake", "-S", FOLDER, "-B", out, f"-Dtemper_DIR={APPS.resolve().parent}"],
+                        ["cmake", "--build", out]):
+            done = subprocess.run([str(word) for word in command], text=True, capture_output=True, timeout=300)
+            self.assertStatus(done, 0)
+        done = subprocess.run([str(out / "alp_trainer"), "--config", str(CONFIG), "--dry-run"], text=True,
+                              capture_output=True, timeout=LIMIT, env=clean_environment())
+        self.assertStatus(done, 0)
+        self.assertIn("name: alp ", done.stdout)
 
     def test_the_program_is_as_short_as_the_page_says(self):
         self.assertLess(len((FOLDER / "main.cpp").read_text().splitlines()), 60)
