@@ -3,11 +3,15 @@
 #include <ATen/ATen.h>
 
 namespace temper {
+namespace {
+
+constexpr std::int64_t kNoLabel = -1;
+
+}  // namespace
 
 at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                              double label_smoothing) {
-  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, /*ignore_index=*/-100,
-                                label_smoothing);
+  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kNoLabel, label_smoothing);
 }
 
 LossTerms TradesLoss::compute(const at::Tensor& clean_logits,

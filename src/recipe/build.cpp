@@ -313,8 +313,9 @@ std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& mod
                                           .nesterov = optimizer.nesterov});
 }
 
-std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& path) {
-  return open_dataset({.format = config.data.format,
+std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& format,
+                                       const std::string& path) {
+  return open_dataset({.format = format,
                        .path = path,
                        .channels = static_cast<int>(config.data.channels),
                        .classes = static_cast<int>(config.data.classes),
@@ -323,7 +324,8 @@ std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& 
 
 LoaderOptions loader_options(const Config& config, bool training) {
   const std::uint64_t quarter = config.data.memory_limit.bytes / 4;
-  const bool shared = config.data.validation.has_value();
+  const bool shared = config.data.validation.has_value() || config.data.validation_split > 0 ||
+                      config.method.overfitting_check.has_value();
   const bool skips = config.data.on_bad_sample == "skip";
   return {.memory_limit = !shared    ? config.data.memory_limit.bytes
                           : training ? config.data.memory_limit.bytes - quarter

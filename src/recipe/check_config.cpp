@@ -25,6 +25,7 @@ class Checker {
       : config_(config), places_(places), problems_(problems), bad_(problems.paths()) {}
 
   void check_data() const;
+  void check_split_and_extra() const;
   void check_model() const;
   void check_threat_model() const;
   void check_attack(const AttackConfig& attack, const std::string& path) const;
@@ -71,13 +72,36 @@ void Checker::check_data() const {
   if (expected != 0 && data.channels != 3) {
     add({"data.channels", "data.format"}, concat(data.format, " has 3 channels"));
   }
-  if (!data.validation && !config_.validation.every.is_zero()) {
+  check_split_and_extra();
+  if (!data.validation && data.validation_split == 0 && !config_.validation.every.is_zero()) {
     add({"data.validation", "validation.every"},
         "there is no data to validate with; give it, or set validation.every to 0ep");
   }
   check_transform(data.transform.train, "data.transform.train");
   check_transform(data.transform.evaluation, "data.transform.evaluation");
   check_normalization();
+}
+
+void Checker::check_split_and_extra() const {
+  const DataConfig& data = config_.data;
+  if (data.validation_split > 0 && data.validation) {
+    add({"data.validation_split", "data.validation"},
+        "there is data.validation, too: give one of the two, and null for the other");
+  }
+  if (!data.extra) {
+    return;
+  }
+  if (data.extra->path.empty()) {
+    add({"data.extra.path", "data.extra"}, "give the path of the extra data");
+  }
+  const bool divergence = config_.method.name == "trades";
+  const bool mixes = config_.training.mixup > 0 || config_.training.cutmix > 0;
+  if (data.extra->unlabelled && (!divergence || mixes)) {
+    add({"data.extra.unlabelled", "method.name", "training.mixup", "training.cutmix"},
+        divergence ? "mixup and cutmix need labels"
+                   : concat("method ", config_.method.name,
+                            " needs labels; only the divergence of trades does without"));
+  }
 }
 
 void Checker::check_transform(const TransformConfig& transform, const std::string& path) const {
@@ -433,6 +457,9 @@ void resolve_config(Config& config, const Places& places) {
     AttackDefaults(*config.validation.attack, "validation.attack", config.threat_model.epsilon,
                    places)
         .of_name();
+  }
+  if (config.data.validation_split > 0 && !places.contains("data.validation")) {
+    config.data.validation.reset();
   }
   resolve_transform(config.data.transform.train, config.data.image_size);
   resolve_transform(config.data.transform.evaluation, config.data.image_size);

@@ -84,9 +84,6 @@ std::string values_text(const Field& field, const std::string& kind) {
   if (!range.empty() && field.choices.empty()) {
     text += concat(", ", range);
   }
-  if (field.only_default) {
-    return "other values: later version";
-  }
   if (!field.later.empty()) {
     text += concat("; later version: ", codes(field.later));
   }
@@ -151,9 +148,7 @@ class RowPrinter {
     if constexpr (Described<T>) {
       T present = value.value_or(T{});
       add(name, value ? "" : "null", "map or `null`", field);
-      if (!field.only_default) {
-        nested(name, present);
-      }
+      nested(name, present);
     } else {
       const std::string absent(field.absent);
       add(name, value ? value_text(*value) : absent, concat(kind_text(value), " or ", code(absent)),

@@ -11,14 +11,22 @@
 namespace temper {
 
 struct DataSets {
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> validation;  // null without data.validation
+  std::shared_ptr<const Dataset> train{};  // without what is held out, with extra data at the end
+  std::uint64_t own_size = 0;              // of train without extra data
+  double extra_fraction = 0;               // of a batch
+  std::shared_ptr<const Dataset> validation{};   // null without data.validation and a split
+  std::shared_ptr<const Dataset> overfitting{};  // training samples of the check; null without
 };
 
-// Opens and checks both; ConfigError when they have different classes.
+// Opens and checks them; ConfigError when they have different classes.
 [[nodiscard]] DataSets open_data_sets(const Config& config);
 
-// A hash of the index of both, as text.
+// One of train, validation, test as evaluator names them. ConfigError when the configuration has
+// none.
+[[nodiscard]] std::shared_ptr<const Dataset> open_split(const Config& config,
+                                                        const std::string& name);
+
+// A hash of the index of training and validation data, as text.
 [[nodiscard]] std::string fingerprint(const DataSets& data);
 
 // A collective: throws on every rank when the ranks see different data.

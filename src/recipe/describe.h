@@ -20,7 +20,6 @@ struct Field {
   bool below_max = false;  // max itself is refused, too
   std::vector<std::string> choices = {};
   std::vector<std::string> later = {};  // choices of a later version
-  bool only_default = false;            // the feature comes in a later version
   std::string_view default_text = "";   // for a default that the struct cannot hold
   std::string_view absent = "null";     // the word for std::nullopt
 };
@@ -130,6 +129,22 @@ void describe(Visitor& visit, NormalizationConfig& normalization) {
 }
 
 template <typename Visitor>
+void describe(Visitor& visit, ExtraDataConfig& extra) {
+  visit("format", extra.format,
+        {.help = "As `data.format`.",
+         .choices = {"folder", "pack", "npz", "cifar10", "cifar100", "mnist", "synthetic"}});
+  visit("path", extra.path, {.help = "Where they are."});
+  visit("fraction", extra.fraction,
+        {.help = "Part of each batch; an epoch is one pass over `data.train`.",
+         .min = 0,
+         .max = 1,
+         .positive = true,
+         .below_max = true});
+  visit("unlabelled", extra.unlabelled,
+        {.help = "Their labels are not used: only the divergence of `trades` sees them."});
+}
+
+template <typename Visitor>
 void describe(Visitor& visit, DataConfig& data) {
   visit("format", data.format,
         {.help = "`folder`: one folder of PNG or JPEG files a class; `pack`: made by `datatool "
@@ -141,11 +156,14 @@ void describe(Visitor& visit, DataConfig& data) {
   visit("validation", data.validation, {.help = "Validation data."});
   visit("test", data.test, {.help = "Test data for `evaluator`, which uses `validation` if null."});
   visit("validation_split", data.validation_split,
-        {.help = "Part of the training data that is held out for validation.",
+        {.help =
+             "Part of the training data, chosen by the seed, that is held out of the training and "
+             "takes the place of `validation`.",
          .min = 0,
          .max = 1,
-         .below_max = true,
-         .only_default = true});
+         .below_max = true});
+  visit("extra", data.extra,
+        {.help = "Further training data, synthetic or unlabelled: part of every batch."});
   visit("classes", data.classes,
         {.help = "Number of classes; checked against the data.", .min = 2, .max = 1e6});
   visit("image_size", data.image_size,

@@ -12,13 +12,13 @@ std::string mebibytes(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
-std::string data_line(const Config& config, const char* key,
+std::string data_line(const Config& config, const char* key, const std::string& format,
                       const std::optional<std::string>& path) {
   if (!path) {
     return concat("data.", key, ": not set\n");
   }
   try {
-    const auto dataset = build_dataset(config, *path);
+    const auto dataset = build_dataset(config, format, *path);
     return concat("data.", key, ": ", *path, ", ", dataset->size(), " samples in ",
                   dataset->class_names().size(), " classes\n");
   } catch (const std::exception& error) {
@@ -26,7 +26,29 @@ std::string data_line(const Config& config, const char* key,
   }
 }
 
+<<<<<<< HEAD
 std::string weights_line(const Config& config, const Catalogs& catalogs) {
+=======
+std::string data_lines(const Config& config) {
+  const DataConfig& data = config.data;
+  std::string text = data_line(config, "train", data.format, data.train);
+  if (data.validation_split > 0) {
+    text += concat("data.validation_split: ", data.validation_split,
+                   " of the training samples are held out for validation\n");
+  } else {
+    text += data_line(config, "validation", data.format, data.validation);
+  }
+  text += data_line(config, "test", data.format, data.test);
+  if (data.extra) {
+    text += concat(data_line(config, "extra", data.extra->format, data.extra->path),
+                   "data.extra.fraction: ", data.extra->fraction, " of each batch",
+                   data.extra->unlabelled ? ", without labels" : "", "\n");
+  }
+  return text;
+}
+
+std::string weights_line(const Config& config) {
+>>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
   if (!config.model.initial_weights) {
     return "";
   }
@@ -65,11 +87,17 @@ std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,
                  " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",
+<<<<<<< HEAD
                  memory_table(config, catalogs), "\n");
   text += data_line(config, "train", config.data.train);
   text += data_line(config, "validation", config.data.validation);
   text += data_line(config, "test", config.data.test);
   text += weights_line(config, catalogs);
+=======
+                 memory_table(config), "\n");
+  text += data_lines(config);
+  text += weights_line(config);
+>>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
   return text;
 }
 

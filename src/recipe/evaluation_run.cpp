@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "recipe/data_sets.h"
 #include "recipe/rank_runtime.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
@@ -15,21 +16,10 @@ namespace {
 
 constexpr std::uint64_t kDefaultBatch = 250;
 
-std::string split_path(const EvaluationRun& run) {
-  const DataConfig& data = run.loaded.config.data;
-  const std::string name = !run.split.empty() ? run.split : (data.test ? "test" : "validation");
-  if (name == "train") {
-    return data.train;
-  }
-  const std::optional<std::string>& path = name == "test" ? data.test : data.validation;
-  if (name != "test" && name != "validation") {
-    throw ConfigError(concat("--split ", name, ": expected train, validation or test"));
-  }
-  if (!path) {
-    throw ConfigError(concat(
-        "data.", name, " is not set: give it in the configuration or choose another --split"));
-  }
-  return *path;
+std::shared_ptr<const Dataset> open_split(const EvaluationRun& run) {
+  const Config& config = run.loaded.config;
+  const std::string chosen = config.data.test ? "test" : "validation";
+  return open_split(config, run.split.empty() ? chosen : run.split);
 }
 
 // The attacks by name, with the parameters of validation.attack.
@@ -49,7 +39,9 @@ std::vector<NamedAttack> choose_attacks(const EvaluationRun& run, const Catalogs
   return attacks;
 }
 
-const char* norm_name(Norm norm) { return norm == Norm::kLinf ? "linf" : "l2"; }
+const char* norm_name(Norm norm) {
+  return norm == Norm::kLinf ? "linf" : norm == Norm::kL2 ? "l2" : "l1";
+}
 
 nlohmann::ordered_json interval_json(std::int64_t correct, std::int64_t samples) {
   const ShareInterval interval = share_interval(correct, samples);
@@ -122,7 +114,7 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
   const std::vector<NamedAttack> attacks = choose_attacks(run, catalogs);
   runtime.open_store();
   runtime.heartbeat().set_phase("open data");
-  const auto dataset = build_dataset(config, split_path(run));
+  const auto dataset = open_split(run);
   runtime.connect();
   runtime.heartbeat().set_phase("build model");
   const auto model = build_architecture(config, catalogs);
@@ -161,12 +153,17 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
 void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs) {
   const Config& config = run.loaded.config;
   static_cast<void>(choose_attacks(run, catalogs));
+<<<<<<< HEAD
   static_cast<void>(build_dataset(config, split_path(run)));
   const std::string line =
       load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
   if (!line.empty()) {
     log_info(line);
   }
+=======
+  static_cast<void>(open_split(run));
+  load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
+>>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
 }
 
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {

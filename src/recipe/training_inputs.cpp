@@ -1,6 +1,7 @@
 #include "recipe/training_inputs.h"
 
 #include "recipe/resume.h"
+#include "recipe/training_data.h"
 #include "temper/checkpoint/state_dict.h"
 #include "temper/core/error.h"
 #include "temper/models/model_state.h"
@@ -47,6 +48,7 @@ void check_training_inputs(const TrainingRun& run, int world_size, const Catalog
   const Config& config = run.loaded.config;
   require_one_process_for_reference(config, world_size);
   const DataSets data = open_data_sets(config);
+  static_cast<void>(ShardedSampler(sampler_options(config, data, 0, world_size)));
   const auto model = build_architecture(config, catalogs);
   if (config.model.initial_weights) {
     load_initial_weights(*model, config.model);

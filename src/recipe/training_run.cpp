@@ -6,11 +6,11 @@
 #include <iostream>
 #include <utility>
 
-#include "recipe/data_sets.h"
 #include "recipe/examples.h"
 #include "recipe/rank_runtime.h"
 #include "recipe/resume.h"
 #include "recipe/run_files.h"
+#include "recipe/training_data.h"
 #include "recipe/training_inputs.h"
 #include "temper/checkpoint/directory.h"
 #include "temper/checkpoint/space.h"
@@ -129,7 +129,7 @@ class TrainingRank {
  private:
   void choose_directory();
   void take_up_named_file();
-  void build_loaders();
+  void build_attacks();
   void build_method_and_shape();
   void announce() const;
   void build_training();
@@ -154,18 +154,16 @@ class TrainingRank {
   const Config& config_;
   const Catalogs& catalogs_;
   RankRuntime& runtime_;
-  DataSets data_;
+  std::optional<TrainingData> data_;
   ResumeKey resume_key_;
   std::filesystem::path run_directory_;
   ResumePolicy policy_;
   std::shared_ptr<Classifier> model_;
   std::string weights_line_;  // where the weights came from; empty: drawn
-  std::unique_ptr<ShardedSampler> sampler_;
   RunShape shape_;
-  std::unique_ptr<Loader> train_loader_;
-  std::unique_ptr<Loader> validation_loader_;
   std::unique_ptr<LoaderWatch> loader_watch_;
   std::optional<NamedAttack> validation_attack_;
+  std::optional<NamedAttack> overfitting_attack_;
   std::optional<Value> checkpoint_;
   std::shared_ptr<TrainingMethod> method_;
   std::unique_ptr<Optimizer> optimizer_;
@@ -180,14 +178,16 @@ class TrainingRank {
 int TrainingRank::work() {
   runtime_.open_store();
   runtime_.heartbeat().set_phase("open data");
-  data_ = open_data_sets(config_);
+  data_.emplace(config_, runtime_);
   runtime_.connect();
   choose_directory();
   require_one_process_for_reference(config_, world_size());
-  resume_key_ = resume_key(run_, data_, world_size());
+  resume_key_ = resume_key(run_, data_->sets(), world_size());
   resume_key_.compute_threads = runtime_.threads().compute;
   require_same_data(runtime_.communicator(), config_, resume_key_.data_fingerprint);
-  build_loaders();
+  data_->build_loaders();
+  build_method_and_shape();
+  build_attacks();
   runtime_.heartbeat().set_phase("read checkpoint");
   policy_ = policy_of_attempt(run_.resume, run_directory_,
                               launch_identity(runtime_.environment(), runtime_.hosts()),
@@ -229,11 +229,11 @@ void TrainingRank::choose_directory() {
 
 // A method may make several updates of one batch.
 void TrainingRank::build_method_and_shape() {
-  const auto batches = static_cast<std::int64_t>(sampler_->updates_per_epoch());
+  const auto batches = static_cast<std::int64_t>(data_->sampler().updates_per_epoch());
   const std::int64_t replays = config_.method.name == "free" ? config_.method.replays : 1;
   shape_ = {.epochs = config_.training.epochs,
             .updates_per_epoch = batches * replays,
-            .samples_per_epoch = static_cast<std::int64_t>(sampler_->samples_per_epoch()),
+            .samples_per_epoch = static_cast<std::int64_t>(data_->sampler().samples_per_epoch()),
             .global_batch_size = global_batch_size(config_, world_size()),
             .max_updates = config_.training.max_updates.value_or(0)};
   method_ = build_method(config_, catalogs_, shape_);
@@ -241,30 +241,12 @@ void TrainingRank::build_method_and_shape() {
   shape_.updates_per_epoch = batches * shape_.updates_per_batch;
 }
 
-void TrainingRank::build_loaders() {
-  const std::int64_t global_batch = global_batch_size(config_, world_size());
-  sampler_ = std::make_unique<ShardedSampler>(
-      SamplerOptions{.dataset_size = data_.train->size(),
-                     .global_batch_size = static_cast<std::uint64_t>(global_batch),
-                     .accumulation = static_cast<std::uint64_t>(config_.training.accumulation),
-                     .rank = runtime_.environment().rank,
-                     .world_size = world_size(),
-                     .seed = config_.run.seed,
-                     .drop_last = config_.data.last_batch == "drop"});
-  build_method_and_shape();
-  LoaderOptions options = loader_options(config_, true);
-  options.threads = runtime_.threads().loader;
-  options.allocate = batch_allocator(runtime_.placement());
-  train_loader_ = std::make_unique<Loader>(*data_.train, build_transform(config_, true), options);
-  if (data_.validation) {
-    options = loader_options(config_, false);
-    options.threads = runtime_.threads().loader;
-    options.allocate = batch_allocator(runtime_.placement());
-    validation_loader_ =
-        std::make_unique<Loader>(*data_.validation, build_transform(config_, false), options);
-  }
+void TrainingRank::build_attacks() {
   if (config_.validation.attack) {
     validation_attack_ = build_attack(config_, *config_.validation.attack, catalogs_);
+  }
+  if (config_.method.overfitting_check) {
+    overfitting_attack_ = overfitting_attack(config_, catalogs_);
   }
 }
 
@@ -272,6 +254,7 @@ void TrainingRank::announce() const {
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   const double rate = base_learning_rate(config_, global_batch);
   log_info("run directory ", run_directory_.string());
+  log_info("data: ", data_->describe());
   log_info("batch: ", global_batch, " samples an update over ", world_size(), " processes, in ",
            config_.training.accumulation,
            config_.training.accumulation == 1 ? " micro-batch; " : " micro-batches; ",
@@ -291,7 +274,7 @@ TrainerOptions TrainingRank::trainer_options() const {
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   ValueDict extra = to_entries(resume_key_);
   ValueList classes;
-  for (const std::string& name : data_.train->class_names()) {
+  for (const std::string& name : data_->sets().train->class_names()) {
     classes.emplace_back(name);
   }
   extra["classes"] = std::move(classes);
@@ -324,22 +307,11 @@ TrainerOptions TrainingRank::trainer_options() const {
 }
 
 EvaluationResult TrainingRank::validate() {
-  constexpr std::uint64_t kDefaultBatch = 250;
   std::vector<NamedAttack> attacks;
   if (validation_attack_) {
     attacks.push_back(*validation_attack_);
   }
-  return evaluate(
-      evaluated_model(), *validation_loader_, attacks, runtime_.communicator(),
-      {.dataset_size = data_.validation->size(),
-       .samples = static_cast<std::uint64_t>(config_.validation.samples.value_or(0)),
-       .batch_size =
-           static_cast<std::uint64_t>(config_.validation.batch_size.value_or(kDefaultBatch)),
-       .max_bad_samples = config_.data.max_bad_samples,
-       .seed = config_.run.seed,
-       .placement = runtime_.placement(),
-       .stop_requested = [this] { return runtime_.stop_requested() != StopRequest::kNone; },
-       .on_batch = [this] { runtime_.heartbeat().touch(); }});
+  return data_->validate(evaluated_model(), attacks);
 }
 
 void TrainingRank::build_training() {
@@ -372,7 +344,7 @@ void TrainingRank::warn_of_missing_space() const {
       checkpoint_folder(),
       {.bytes = bytes,
        .epochs = static_cast<int>(std::min(config_.checkpoint.keep, config_.training.epochs)),
-       .best = data_.validation != nullptr});
+       .best = data_->has_validation()});
   if (!warning.empty()) {
     log_warning(warning);
   }
@@ -414,13 +386,18 @@ TrainerParts TrainingRank::trainer_parts() {
                      .optimizer = *optimizer_,
                      .reducer = *reducer_,
                      .communicator = runtime_.communicator(),
-                     .sampler = *sampler_,
-                     .loader = *train_loader_,
+                     .sampler = data_->sampler(),
+                     .loader = data_->train_loader(),
                      .sink = sinks_,
                      .checkpoints = checkpoints_ ? &*checkpoints_ : nullptr,
                      .average = average_ ? &*average_ : nullptr};
-  if (data_.validation) {
+  if (data_->has_validation()) {
     parts.validate = [this] { return validate(); };
+  }
+  if (overfitting_attack_) {
+    parts.check_overfitting = [this] {
+      return data_->check_overfitting(*model_, *overfitting_attack_);
+    };
   }
   parts.stop_requested = [this] { return stop_reason(runtime_.stop_requested()); };
   parts.saves_requested = [this] { return runtime_.saves_requested(); };
@@ -464,11 +441,7 @@ StopReason TrainingRank::train() {
     warn_of_missing_space();
     open_run_files(trainer.progress().update, saved_update);
   }
-  std::vector<Loader*> loaders{train_loader_.get()};
-  if (validation_loader_) {
-    loaders.push_back(validation_loader_.get());
-  }
-  loader_watch_ = runtime_.watch_loaders(std::move(loaders));
+  loader_watch_ = runtime_.watch_loaders(data_->loaders());
   const StopReason reason = trainer.run();
   if (runtime_.stop_requested() != StopRequest::kNone) {
     log_info("this process was asked to stop by ", request_name(runtime_.stop_requested()));
@@ -502,9 +475,10 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
                     .attack = validation_attack_ ? validation_attack_->settings : "",
                     .configuration = print_config(run_.loaded),
                     .examples = {}};
-  if (data_.validation && validation_attack_) {
-    report.examples = make_examples(evaluated_model(), *data_.validation, *validation_loader_,
-                                    *validation_attack_, runtime_.placement(), kReportExamples);
+  if (data_->has_validation() && validation_attack_) {
+    report.examples =
+        make_examples(evaluated_model(), *data_->sets().validation, data_->validation_loader(),
+                      *validation_attack_, runtime_.placement(), kReportExamples);
   }
   write_report(run_directory_ / "report.html", report);
   if (!report.metrics.train.empty()) {

@@ -25,8 +25,12 @@ TrainRecord LoggingInterval::record(int epoch, const Progress& progress, double 
   const double samples = sums_[kSampleCount];
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - since_).count();
-  const auto mean = [&](SummaryField field) {
-    return samples > 0 ? sums_[field] / samples : kNotANumber;
+  const auto mean_over = [&](double count, SummaryField field) {
+    return count > 0 ? sums_[field] / count : kNotANumber;
+  };
+  const auto mean = [&](SummaryField field) { return mean_over(samples, field); };
+  const auto mean_of_labelled = [&](SummaryField field) {
+    return mean_over(sums_[kLabelledCount], field);
   };
   const auto seconds = [&](Phase phase) {
     return sums_[static_cast<std::size_t>(kPhaseTimes) + static_cast<std::size_t>(phase)] /
@@ -36,10 +40,10 @@ TrainRecord LoggingInterval::record(int epoch, const Progress& progress, double 
           .update = progress.update,
           .samples = progress.samples,
           .loss = mean(kLossSum),
-          .clean_loss = mean(kCleanLossSum),
+          .clean_loss = mean_of_labelled(kCleanLossSum),
           .robust_loss = mean(kRobustLossSum),
-          .clean_accuracy = mean(kCleanCorrectSum),
-          .adversarial_accuracy = mean(kAdversarialCorrectSum),
+          .clean_accuracy = mean_of_labelled(kCleanCorrectSum),
+          .adversarial_accuracy = mean_of_labelled(kAdversarialCorrectSum),
           .learning_rate = learning_rate,
           .gradient_norm = gradient_norm_,
           .zero_gradient_samples = sums_[kZeroGradientSum],

@@ -302,7 +302,7 @@ void Trainer::Loop::compute_micro_batch(const ImageBatch& batch, std::size_t num
           },
       .stop_requested = [&] { return stops_early(); }};
   const StepOutput output = parts_.method.compute_gradients(context, batch);
-  summary_.add(output, batch.labels.numel());
+  summary_.add(output, batch.labels);
 }
 
 void Trainer::Loop::take_outcomes(bool flush) {

@@ -25,7 +25,7 @@ void UpdateSummary::begin() {
   values_ = at::zeros({kFieldCount + communicator_.world_size() + statistics_size_}, options_);
 }
 
-void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
+void UpdateSummary::add(const StepOutput& output, const at::Tensor& labels) {
   const at::Tensor absent = at::full({}, kNotANumber, options_);
   const auto value = [&](const at::Tensor& sum) {
     return sum.defined() ? sum.to(at::kDouble) : absent;
@@ -37,7 +37,8 @@ void UpdateSummary::add(const StepOutput& output, std::int64_t samples) {
        value(output.clean_correct), value(output.adversarial_correct), value(output.gradients.zero),
        value(output.gradients.nonfinite), predictions.sum(), predictions.square().sum()});
   values_.narrow(0, kLossSum, sums.numel()).add_(sums);
-  values_[kSampleCount].add_(samples);
+  values_[kSampleCount].add_(labels.numel());
+  values_[kLabelledCount].add_(labels.ge(0).sum());
   values_[kNonfiniteRanks].add_(output.loss.isfinite().logical_not());
 }
 

@@ -26,6 +26,7 @@ enum SummaryField : std::int64_t {
   kPredictionSum,  // of predicted classes
   kPredictionSquareSum,
   kSampleCount,
+  kLabelledCount,   // of them with a label: those of clean loss and accuracies
   kSaveRanks,       // asked to save and go on
   kBadSampleCount,  // that were replaced
   kNonfiniteRanks,
@@ -47,7 +48,7 @@ class UpdateSummary {
                 std::int64_t statistics_size);
 
   void begin();
-  void add(const StepOutput& output, std::int64_t samples);
+  void add(const StepOutput& output, const at::Tensor& labels);
   // This rank is asked to save and go on.
   void ask_to_save() { values_[kSaveRanks].add_(1); }
   // Reduces this rank's sums, flags, peak memory and pending statistics over all ranks, which takes

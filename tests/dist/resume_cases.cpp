@@ -75,6 +75,8 @@ SmallTraining settings_of(const std::string& name) {
     options.weight_perturbation = WeightPerturbationOptions{.gamma = 0.02, .start_epoch = 1};
     options.mixup = 0.4;
     options.epsilon_warmup = 8;
+    options.samples = 19;  // 4 of them in a batch, so 5 updates an epoch
+    options.extra_samples = 7;
   }
   return options;
 }

@@ -124,7 +124,9 @@ class SmallRun {
                   .accumulation = options.accumulation,
                   .rank = communicator.rank(),
                   .world_size = communicator.world_size(),
-                  .seed = options.seed}),
+                  .seed = options.seed,
+                  .extra_size = options.extra_samples,
+                  .extra_fraction = options.extra_samples > 0 ? options.extra_fraction : 0}),
         loader_(*train_, Transform({RandomCrop{.size = 8, .padding = 1}, HorizontalFlip{}}),
                 loading()),
         validation_loader_(validation_, Transform(), loading()),
@@ -172,7 +174,7 @@ class SmallRun {
   }
 
   [[nodiscard]] std::shared_ptr<const Dataset> make_dataset() const {
-    auto dataset = std::make_shared<const RandomDataset>(options_.samples);
+    auto dataset = std::make_shared<const RandomDataset>(options_.samples + options_.extra_samples);
     return options_.wrap_dataset ? options_.wrap_dataset(dataset) : dataset;
   }
 

@@ -53,6 +53,8 @@ struct SmallTraining {
   std::uint32_t start_epoch = 0;
   std::optional<OverfittingCheck> overfitting_check{};
   std::size_t samples = 32;
+  std::size_t extra_samples = 0;  // behind them
+  double extra_fraction = 0.5;
   std::uint64_t global_batch = 16;
   std::uint64_t accumulation = 1;
   std::int64_t epochs = 2;

@@ -106,7 +106,8 @@ class AdversarialLoss final : public RobustLoss {
   double label_smoothing_;
 };
 
-// Cross entropy summed over samples, against (1 - s) one-hot + s / classes.
+// Cross entropy summed over samples, against (1 - s) one-hot + s / classes. Samples with the label
+// -1 have none and are left out.
 [[nodiscard]] at::Tensor cross_entropy_sum(const at::Tensor& logits, const at::Tensor& labels,
                                            double label_smoothing = 0);
 

@@ -71,8 +71,10 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
                                                            const RunShape& shape);
 [[nodiscard]] std::unique_ptr<Optimizer> build_optimizer(const Config& config, Classifier& model);
 
-// ConfigError as open_dataset; `path` is one of data.train, data.validation, data.test.
-[[nodiscard]] std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& path);
+// ConfigError as open_dataset; with the channels and classes of the configuration.
+[[nodiscard]] std::unique_ptr<Dataset> build_dataset(const Config& config,
+                                                     const std::string& format,
+                                                     const std::string& path);
 [[nodiscard]] Transform build_transform(const Config& config, bool training);
 // Without the number of threads. The loaders of training and validation share the memory limit.
 [[nodiscard]] LoaderOptions loader_options(const Config& config, bool training);

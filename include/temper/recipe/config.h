@@ -65,12 +65,21 @@ struct NormalizationConfig {
   friend bool operator==(const NormalizationConfig&, const NormalizationConfig&) = default;
 };
 
+struct ExtraDataConfig {
+  std::string format = "npz";
+  std::string path;
+  double fraction = 0.7;
+  bool unlabelled = false;
+  friend bool operator==(const ExtraDataConfig&, const ExtraDataConfig&) = default;
+};
+
 struct DataConfig {
   std::string format = "folder";
   std::string train = "data/imagenet100/train";
   std::optional<std::string> validation = "data/imagenet100/val";
   std::optional<std::string> test;
   double validation_split = 0;
+  std::optional<ExtraDataConfig> extra;
   std::int64_t classes = 100;
   std::int64_t image_size = 224;
   std::int64_t channels = 3;

@@ -92,6 +92,26 @@ TEST(RobustLosses, MartTakesCertainPredictionsWithoutNanInFloat) {
   }
 }
 
+// Samples without a label count in the divergence alone.
+TEST(RobustLosses, TradesLeavesSamplesWithoutLabelOutOfTheCrossEntropy) {
+  const at::Tensor labels = at::tensor({0L, -1L, 2L, -1L, 1L});
+  const at::Tensor known = at::tensor({0L, 2L, 4L});
+  const at::Tensor clean = random_logits(0);
+  const at::Tensor adversarial = random_logits(1);
+  for (const double smoothing : {0.0, 0.1}) {
+    const TradesLoss trades(6, smoothing);
+    const LossTerms terms = trades.compute(clean, clean, adversarial, labels);
+    EXPECT_EQ(difference(terms.clean,
+                         cross_entropy_sum(clean.index_select(0, known),
+                                           labels.index_select(0, known), smoothing),
+                         1e-12),
+              "");
+    const at::Tensor all = at::zeros({5}, at::kLong);
+    EXPECT_EQ(difference(terms.robust, trades.compute(clean, clean, adversarial, all).robust, 0),
+              "");
+  }
+}
+
 // Labels as probabilities give the same as labels where they are certain.
 TEST(RobustLosses, MartOfCertainTargetsIsThatOfLabels) {
   const at::Tensor labels = at::tensor({0L, 1L, 2L, 3L, 1L});

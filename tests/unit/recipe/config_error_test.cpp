@@ -142,8 +142,6 @@ TEST_F(ConfigErrors, BoundsAndChoices) {
 
 TEST_F(ConfigErrors, FeaturesOfALaterVersion) {
   expect_messages({
-      {"data: {validation_split: 0.1}\n",
-       "c.yaml:1:26: data.validation_split: comes in a later version; only 0 is accepted"},
       {"training: {precision: bf16}\n",
        "c.yaml:1:23: training.precision: 'bf16' comes in a later version; available: fp32, fp64"},
       {"validation: {attack: {name: square}}\n",
@@ -190,6 +188,22 @@ TEST_F(ConfigErrors, WhatMethodsDoNotHave) {
 
 TEST_F(ConfigErrors, CombinationsOfDataAndModel) {
   expect_messages({
+      {"data: {validation: v, validation_split: 0.1}\n",
+       "c.yaml:1:41: data.validation_split: there is data.validation, too: give one of the two, "
+       "and "
+       "null for the other"},
+      {"data: {validation_split: 1}\n",
+       "c.yaml:1:26: data.validation_split: must be below 1, found 1"},
+      {"data: {extra: {fraction: 0.5}}\n",
+       "c.yaml:1:15: data.extra: give the path of the extra data"},
+      {"data: {extra: {path: p, fraction: 0}}\n",
+       "c.yaml:1:35: data.extra.fraction: must be above 0, found 0"},
+      {"data: {extra: {path: p, unlabelled: true}}\nmethod: {name: mart}\n",
+       "c.yaml:1:37: data.extra.unlabelled: method mart needs labels; only the divergence of "
+       "trades "
+       "does without"},
+      {"data: {extra: {path: p, unlabelled: true}}\ntraining: {mixup: 0.2}\n",
+       "c.yaml:1:37: data.extra.unlabelled: mixup and cutmix need labels"},
       {"data: {format: cifar10}\n", "c.yaml:1:16: data.format: cifar10 has 10 classes, not 100"},
       {"data: {format: cifar100, channels: 1, normalization: none}\n",
        "c.yaml:1:36: data.channels: cifar100 has 3 channels"},

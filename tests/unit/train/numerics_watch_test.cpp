@@ -18,6 +18,7 @@ constexpr double kBatch = 16;
 std::array<double, kFieldCount> update(double mean_loss) {
   std::array<double, kFieldCount> values{};
   values[kSampleCount] = kBatch;
+  values[kLabelledCount] = kBatch;
   values[kCleanLossSum] = mean_loss * kBatch;
   for (int i = 0; i < kBatch; ++i) {
     values[kPredictionSum] += i % kClasses;
