@@ -20,7 +20,7 @@ std::uint64_t extra_of(const SamplerOptions& options) {
   const auto count = static_cast<std::uint64_t>(
       std::llround(options.extra_fraction * static_cast<double>(options.global_batch_size)));
   if (count == 0 || count >= options.global_batch_size) {
-    throw ConfigError(concat("data.extra.fraction ", options.extra_fraction,
+    throw ConfigError(concat("data.extra.fraction: ", options.extra_fraction,
                              " of a global batch of ", options.global_batch_size, " samples is ",
                              count,
                              ": at least one sample of each must be left; use a larger batch or "

@@ -27,6 +27,14 @@ DataSets open_own_data(const Config& config) {
           .validation = std::make_shared<Subset>(whole, std::move(parts.chosen))};
 }
 
+std::shared_ptr<const Dataset> open_extra(const Config& config, const ExtraDataConfig& extra) {
+  try {
+    return build_dataset(config, extra.format, extra.path);
+  } catch (const ConfigError& error) {
+    throw ConfigError(concat("data.extra: ", error.what()));
+  }
+}
+
 }  // namespace
 
 DataSets open_data_sets(const Config& config) {
@@ -47,8 +55,8 @@ DataSets open_data_sets(const Config& config) {
     data.overfitting = std::make_shared<Subset>(data.train, std::move(parts.chosen));
   }
   if (const auto& extra = config.data.extra) {
-    data.train = std::make_shared<Joined>(
-        data.train, build_dataset(config, extra->format, extra->path), !extra->unlabelled);
+    data.train =
+        std::make_shared<Joined>(data.train, open_extra(config, *extra), !extra->unlabelled);
     data.extra_fraction = extra->fraction;
   }
   return data;

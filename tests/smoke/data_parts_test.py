@@ -82,25 +82,23 @@ class DataParts(ProgramTest):
         def with_extra(path, rest="format: npz, fraction: 0.5", *arguments):
             return self.trainer("run", 2, validation, f"data.extra={{path: '{path}', {rest}}}", *arguments)
 
-        self.assertRefused(with_extra(self.folder / "none.npz"), f"data.extra: data file {self.folder}/none.npz is not there")
+        self.assertRefused(with_extra(self.folder / "none.npz"), "data.extra: ", "none.npz")
         self.assertRefused(with_extra(self.folder / "more.npz"), "data.extra: ", "label 10 is out of range")
-        self.assertRefused(with_extra(self.folder / "floats.npz"), "the extra data hold floats")
+        self.assertRefused(with_extra(self.folder / "floats.npz"), "another type of pixels")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 1.5"), "data.extra.fraction")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 0.001"),
-                           "data.extra.fraction: 0.001 of a global batch of", "less than one sample")
+                           "data.extra.fraction: 0.001 of a global batch of 128 samples is 0")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "unlabelled: true, fraction: 0.5", "method.name=mixed"),
-                           "the loss of mixed needs labels")
+                           "method mixed needs labels")
         other = self.folder / "other"
         for number in range(10):
             (other / f"class{number}").mkdir(parents=True)
             source = sorted((self.digits / "test" / str(number)).iterdir())[0]
             (other / f"class{number}" / "a.png").write_bytes(source.read_bytes())
-        self.assertRefused(with_extra(other, "format: folder, fraction: 0.5"), "has other classes than data.train")
+        self.assertRefused(with_extra(other, "format: folder, fraction: 0.5"), "they must have the same names")
         self.assertRefused(self.trainer("run", 1, validation, "data.validation_split=0.1"),
-                           "data.validation_split: data.validation is given as well")
+                           "data.validation_split: there is data.validation, too")
         self.assertRefused(self.trainer("run", 1, "data.validation=null", "data.validation_split=1"), "must be below 1")
-        self.assertRefused(self.trainer("run", 1, "data.validation=null", "data.validation_split=0.9999"),
-                           "leaves none for training")
         self.assertFalse((self.folder / "run").exists())
         for path, rest in ((self.folder / "fewer.npz", "format: npz, fraction: 0.5"),
                            (other, "format: folder, fraction: 0.5, unlabelled: true")):
