@@ -55,6 +55,7 @@ std::uint64_t Joined::fingerprint() const {
   Fingerprint hash;
   hash.add(first_->fingerprint());
   hash.add(second_->fingerprint());
+  hash.add(std::uint64_t{labels_.back() == kNoLabel ? 0U : 1U});
   return hash.value();
 }
 

@@ -11,6 +11,7 @@ namespace {
 
 // Another key than that of the data set's permutations.
 constexpr std::uint64_t kExtraSeed = 0x9e3779b97f4a7c15U;
+constexpr std::uint8_t kPlaceLayer = 3;  // 1 and 2: the choices of subset.h
 
 // Extra samples in a full batch.
 std::uint64_t extra_of(const SamplerOptions& options) {
@@ -103,9 +104,18 @@ GlobalBatch ShardedSampler::global_batch(std::uint32_t epoch, std::uint64_t upda
   std::uint64_t extra_place = epoch * extra_per_epoch() + update_in_epoch * extra_per_batch();
   std::vector<std::uint32_t> samples;
   samples.reserve(batch.global_size);
+  // One extra sample in each of as many stretches, at a place that is drawn: a fixed one would give
+  // them all to one rank where the stretch is as long as there are ranks.
+  const std::uint64_t number = epoch * updates_per_epoch_ + update_in_epoch;
+  SampleRandom random({.seed = options_.seed, .purpose = Purpose::kShuffle, .layer = kPlaceLayer},
+                      static_cast<std::uint32_t>(number));
+  std::vector<bool> is_extra(batch.global_size, false);
+  for (std::uint64_t i = 0; i < extra; ++i) {
+    const std::uint64_t first = i * batch.global_size / extra;
+    is_extra[first + random.below((i + 1) * batch.global_size / extra - first)] = true;
+  }
   for (std::uint64_t i = 0; i < batch.global_size; ++i) {
-    const bool is_extra = (i + 1) * extra / batch.global_size > i * extra / batch.global_size;
-    samples.push_back(is_extra ? extra_sample(extra_place++) : permutation_[own_place++]);
+    samples.push_back(is_extra[i] ? extra_sample(extra_place++) : permutation_[own_place++]);
   }
   const std::uint64_t parts = std::min(options_.accumulation, batch.global_size);
   std::uint64_t position = 0;

@@ -29,7 +29,11 @@ DataSets open_own_data(const Config& config) {
 
 std::shared_ptr<const Dataset> open_extra(const Config& config, const ExtraDataConfig& extra) {
   try {
-    return build_dataset(config, extra.format, extra.path);
+    Config of_extra = config;
+    if (extra.unlabelled) {
+      of_extra.data.classes = 0;  // whatever they are
+    }
+    return build_dataset(of_extra, extra.format, extra.path);
   } catch (const ConfigError& error) {
     throw ConfigError(concat("data.extra: ", error.what()));
   }

@@ -26,9 +26,6 @@ std::string data_line(const Config& config, const char* key, const std::string& 
   }
 }
 
-<<<<<<< HEAD
-std::string weights_line(const Config& config, const Catalogs& catalogs) {
-=======
 std::string data_lines(const Config& config) {
   const DataConfig& data = config.data;
   std::string text = data_line(config, "train", data.format, data.train);
@@ -47,8 +44,7 @@ std::string data_lines(const Config& config) {
   return text;
 }
 
-std::string weights_line(const Config& config) {
->>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
+std::string weights_line(const Config& config, const Catalogs& catalogs) {
   if (!config.model.initial_weights) {
     return "";
   }
@@ -87,17 +83,9 @@ std::string dry_run_text(const LoadedConfig& loaded, const StartOptions& options
   const std::int64_t global_batch = global_batch_size(config, processes);
   text += concat("batch: ", global_batch, " samples an update over ", processes,
                  " processes; learning rate ", base_learning_rate(config, global_batch), "\n\n",
-<<<<<<< HEAD
                  memory_table(config, catalogs), "\n");
-  text += data_line(config, "train", config.data.train);
-  text += data_line(config, "validation", config.data.validation);
-  text += data_line(config, "test", config.data.test);
-  text += weights_line(config, catalogs);
-=======
-                 memory_table(config), "\n");
   text += data_lines(config);
-  text += weights_line(config);
->>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
+  text += weights_line(config, catalogs);
   return text;
 }
 

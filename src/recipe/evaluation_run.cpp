@@ -8,6 +8,7 @@
 
 #include "recipe/data_sets.h"
 #include "recipe/rank_runtime.h"
+#include "recipe/resume_rules.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 
@@ -16,10 +17,33 @@ namespace {
 
 constexpr std::uint64_t kDefaultBatch = 250;
 
+std::string split_name(const EvaluationRun& run) {
+  return !run.split.empty() ? run.split : (run.loaded.config.data.test ? "test" : "validation");
+}
+
 std::shared_ptr<const Dataset> open_split(const EvaluationRun& run) {
-  const Config& config = run.loaded.config;
-  const std::string chosen = config.data.test ? "test" : "validation";
-  return open_split(config, run.split.empty() ? chosen : run.split);
+  return open_split(run.loaded.config, split_name(run));
+}
+
+// Another seed or split would choose samples that the network was trained on.
+void check_held_out(const EvaluationRun& run) {
+  if (run.loaded.config.data.validation_split == 0 || split_name(run) != "validation") {
+    return;
+  }
+  const std::string trained = read_weight_file(run.checkpoint, run.weights).config;
+  if (trained.empty()) {
+    return;
+  }
+  for (const ConfigChange& change : config_changes(trained, print_config(run.loaded, false))) {
+    if (change.key == "run.seed" || change.key == "data.validation_split") {
+      throw ConfigError(concat(run.checkpoint, " was trained with ", change.key, " ",
+                               change.before.empty() ? "not set" : change.before, ", not ",
+                               change.now,
+                               ": the held-out part is another one, and this network was trained "
+                               "on samples of it; set ",
+                               change.key, " as for the training"));
+    }
+  }
 }
 
 // The attacks by name, with the parameters of validation.attack.
@@ -153,17 +177,13 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
 void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs) {
   const Config& config = run.loaded.config;
   static_cast<void>(choose_attacks(run, catalogs));
-<<<<<<< HEAD
-  static_cast<void>(build_dataset(config, split_path(run)));
+  static_cast<void>(open_split(run));
   const std::string line =
       load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
   if (!line.empty()) {
     log_info(line);
   }
-=======
-  static_cast<void>(open_split(run));
-  load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
->>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
+  check_held_out(run);
 }
 
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {

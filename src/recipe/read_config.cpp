@@ -212,15 +212,7 @@ class MapReader {
     places_[path] = entry->value.place;
     const T original = value;
     try {
-<<<<<<< HEAD
       read(entry->value, value, path, with_more_choices(field, path));
-      if (field.only_default && !(value == original)) {
-        throw ValueError{
-            concat("comes in a later version; only ", default_text(original), " is accepted")};
-      }
-=======
-      read(entry->value, value, path, field);
->>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
     } catch (const ValueError& error) {
       problems_.add(entry->value.place, path, error.text);
       value = original;
@@ -240,7 +232,6 @@ class MapReader {
   }
 
  private:
-<<<<<<< HEAD
   [[nodiscard]] Field with_more_choices(const Field& field, const std::string& path) const {
     Field out = field;
     if (const auto more = more_choices_.find(path); more != more_choices_.end()) {
@@ -251,17 +242,6 @@ class MapReader {
     return out;
   }
 
-  template <typename T>
-  static std::string default_text(const T& value) {
-    if constexpr (requires { value_text(value); }) {
-      return value_text(value);
-    } else {
-      return "null";
-    }
-  }
-
-=======
->>>>>>> e84cb17 (A part of the training data can be held out for validation, and extra data fill a fixed part of each batch)
   template <Described T>
   void read_map(Node& node, T& value, const std::string& path) {
     MapReader reader(node, path, places_, problems_, more_choices_);

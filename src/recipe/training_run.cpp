@@ -235,7 +235,8 @@ void TrainingRank::build_method_and_shape() {
             .updates_per_epoch = batches * replays,
             .samples_per_epoch = static_cast<std::int64_t>(data_->sampler().samples_per_epoch()),
             .global_batch_size = global_batch_size(config_, world_size()),
-            .max_updates = config_.training.max_updates.value_or(0)};
+            .max_updates = config_.training.max_updates.value_or(0),
+            .extra_batch_size = static_cast<std::int64_t>(data_->sampler().extra_per_batch())};
   method_ = build_method(config_, catalogs_, shape_);
   shape_.updates_per_batch = method_->updates_per_batch();
   shape_.updates_per_epoch = batches * shape_.updates_per_batch;

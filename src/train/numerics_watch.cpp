@@ -41,8 +41,8 @@ std::vector<NumericsWarning> NumericsWatch::add(const double* values) {
 void NumericsWatch::check_loss(std::vector<NumericsWarning>& found) {
   const double samples = sums_[kSampleCount];
   const bool clean = !std::isnan(sums_[kCleanLossSum]);
-  const double loss =
-      clean ? sums_[kCleanLossSum] / sums_[kLabelledCount] : sums_[kRobustLossSum] / samples;
+  const double loss = clean ? sums_[kCleanLossSum] / std::max(sums_[kLabelledCount], 1.0)
+                            : sums_[kRobustLossSum] / samples;
   const double chance = std::log(static_cast<double>(classes_));
   losses_.push_back(loss);
   if (losses_.size() > kWindows) {

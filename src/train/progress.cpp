@@ -33,19 +33,23 @@ bool RunShape::is_due(const Period& period, std::int64_t update) const {
 Progress convert_progress(const Progress& progress, const RunShape& from, const RunShape& to) {
   if (from.updates_per_epoch == to.updates_per_epoch &&
       from.global_batch_size == to.global_batch_size &&
+      from.extra_batch_size == to.extra_batch_size &&
       from.updates_per_batch == to.updates_per_batch) {
     return progress;
   }
   const std::int64_t epoch = progress.update / from.updates_per_epoch;
+  const auto own = [](const RunShape& shape) {
+    return shape.global_batch_size - shape.extra_batch_size;
+  };
   const std::int64_t used =
-      progress.update % from.updates_per_epoch / from.updates_per_batch * from.global_batch_size;
+      progress.update % from.updates_per_epoch / from.updates_per_batch * own(from);
   const std::int64_t batches = to.updates_per_epoch / to.updates_per_batch;
   const auto moved = [&](std::int64_t& update, std::int64_t to_update) {
     update = update == progress.update ? to_update : 0;
   };
   Progress converted = progress;
-  converted.update = epoch * to.updates_per_epoch +
-                     std::min(used / to.global_batch_size, batches - 1) * to.updates_per_batch;
+  converted.update =
+      epoch * to.updates_per_epoch + std::min(used / own(to), batches - 1) * to.updates_per_batch;
   moved(converted.validated_update, converted.update);
   moved(converted.checked_update, converted.update);
   return converted;

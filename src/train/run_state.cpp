@@ -24,6 +24,7 @@ ValueDict progress_dict(const Progress& progress, const RunShape& shape) {
   dict["skipped_in_a_row"] = progress.skipped_in_a_row;
   dict["validated_update"] = progress.validated_update;
   dict["best_metric"] = progress.best_metric;
+  dict["extra_batch_size"] = shape.extra_batch_size;
   dict["updates_per_batch"] = shape.updates_per_batch;
   dict["validations_without_best"] = progress.validations_without_best;
   dict["checked_update"] = progress.checked_update;
@@ -127,6 +128,10 @@ void check_run_state(const std::string& source, const ValueDict& checkpoint) {
       throw DataError(concat("the entry 'progress/", name, "' is not positive"));
     }
   }
+  if (int_or(saved, "extra_batch_size", 0) < 0 ||
+      int_or(saved, "extra_batch_size", 0) >= saved.at("global_batch_size").as_int()) {
+    throw DataError("the entry 'progress/extra_batch_size' is not a part of the batch");
+  }
   if (!checkpoint.at("average").is_null()) {
     static_cast<void>(to_state_dict(checkpoint.at("average").as_dict()));
     static_cast<void>(checkpoint.at("average_updates").as_double());
@@ -142,6 +147,7 @@ RestoredRun restore_run_state(const Value& checkpoint, const RunParts& parts,
   const RunShape from{.updates_per_epoch = saved.at("updates_per_epoch").as_int(),
                       .samples_per_epoch = saved.at("samples_per_epoch").as_int(),
                       .global_batch_size = saved.at("global_batch_size").as_int(),
+                      .extra_batch_size = int_or(saved, "extra_batch_size", 0),
                       .updates_per_batch = int_or(saved, "updates_per_batch", 1)};
   const Value* earlier = dict.find("roll_back_to");
   return {.progress = convert_progress(read_progress(saved), from, shape),

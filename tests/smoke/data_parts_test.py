@@ -46,6 +46,9 @@ class DataParts(ProgramTest):
         done = run("evaluator", *arguments, "--split", "train", "--attack", "none")
         self.assertStatus(done, 0)
         self.assertEqual(json.loads(done.stdout)["samples"], 1131)
+        for other in ("run.seed=5", "data.validation_split=0.2"):
+            self.assertRefused(run("evaluator", *arguments, "--split", "validation", other),
+                               "the held-out part is another one")
         self.assertRefused(self.trainer("run1", 1, *split, "data.validation_split=0.2"), "data with the index hash")
 
         done = self.trainer("none", 1, *split, "--dry-run")

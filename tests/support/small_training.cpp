@@ -231,6 +231,7 @@ class SmallRun {
                      .samples_per_epoch = static_cast<std::int64_t>(sampler_.samples_per_epoch()),
                      .global_batch_size = static_cast<std::int64_t>(options_.global_batch),
                      .max_updates = options_.max_updates,
+                     .extra_batch_size = static_cast<std::int64_t>(sampler_.extra_per_batch()),
                      .updates_per_batch = replays};
     trainer.schedule = options_.schedule;
     trainer.abort_on_nonfinite = options_.abort_on_nonfinite;

@@ -6,7 +6,7 @@
 // micro-batch goes to rank i mod world size, so the samples of an update do not depend on the world
 // size.
 //
-// With extra data a part of each global batch comes from there, spread evenly over its positions.
+// With extra data a part of each global batch comes from there, spread over its positions.
 // An epoch is still one pass over the data set; the extra samples come from permutations of their
 // own, pass after pass, which go on from epoch to epoch.
 

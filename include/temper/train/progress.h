@@ -26,6 +26,7 @@ struct RunShape {
   std::int64_t samples_per_epoch = 1;
   std::int64_t global_batch_size = 1;  // samples of an update but an epoch's last one
   std::int64_t max_updates = 0;        // 0: none
+  std::int64_t extra_batch_size = 0;   // of them from extra data, which an epoch does not count
   std::int64_t updates_per_batch = 1;  // replays of each batch; they count as updates of an epoch
 
   [[nodiscard]] std::int64_t total_updates() const { return epochs * updates_per_epoch; }

@@ -170,16 +170,21 @@ TEST(ExtraData, EveryBatchHoldsItsShareSpreadOverItsPlaces) {
     for (std::uint64_t update = 0; update < 7; ++update) {
       const std::vector<std::uint32_t> batch = whole_batch(with_extra(), epoch, update, 1);
       EXPECT_EQ(batch.size(), update < 6 ? 10U : 3U);
-      std::size_t in_first_half = 0;
-      for (std::size_t i = 0; i < batch.size(); ++i) {
-        if (batch[i] < 25) {
-          own.insert(batch[i]);
-        } else {
-          extra.push_back(batch[i] - 25);
-          in_first_half += i < 5 ? 1 : 0;
-        }
+      std::vector<bool> is_extra;
+      for (const std::uint32_t sample : batch) {
+        is_extra.push_back(sample >= 25);
+        sample < 25 ? void(own.insert(sample)) : extra.push_back(sample - 25);
       }
-      EXPECT_EQ(update < 6 ? in_first_half : 3, 3U);
+      // One in each of as many stretches.
+      const std::size_t count = update < 6 ? 6 : 2;
+      for (std::size_t i = 0; i < count; ++i) {
+        EXPECT_EQ(
+            std::count(
+                is_extra.begin() + static_cast<std::ptrdiff_t>(i * batch.size() / count),
+                is_extra.begin() + static_cast<std::ptrdiff_t>((i + 1) * batch.size() / count),
+                true),
+            1);
+      }
     }
     EXPECT_EQ(own.size(), 25U) << "an epoch is one pass over the data set";
   }
@@ -199,6 +204,27 @@ TEST(ExtraData, AreTheSameForAnyWorldSizeAndFromAnyUpdateOn) {
       EXPECT_EQ(whole_batch(with_extra(), epoch, update, 2), alone);
       EXPECT_EQ(whole_batch(with_extra(), epoch, update, 3), alone);
     }
+  }
+}
+
+// With half of a batch and two ranks, both get samples of both kinds.
+TEST(ExtraData, NoRankGetsOneKindAlone) {
+  SamplerOptions options{.dataset_size = 64,
+                         .global_batch_size = 16,
+                         .world_size = 2,
+                         .seed = 3,
+                         .extra_size = 64,
+                         .extra_fraction = 0.5};
+  for (options.rank = 0; options.rank < 2; ++options.rank) {
+    ShardedSampler sampler(options);
+    std::size_t extra = 0;
+    for (std::uint64_t update = 0; update < sampler.updates_per_epoch(); ++update) {
+      const auto samples = sampler.global_batch(0, update).micro_batches[0].samples;
+      extra += static_cast<std::size_t>(
+          std::ranges::count_if(samples, [](std::uint32_t i) { return i >= 64; }));
+    }
+    EXPECT_GT(extra, 16U) << "of 64";
+    EXPECT_LT(extra, 48U);
   }
 }
 

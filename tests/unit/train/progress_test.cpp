@@ -85,5 +85,28 @@ TEST(Progress, RemembersThatItsUpdateWasValidated) {
   EXPECT_EQ(validated(4), 0);
 }
 
+// An epoch is a pass over the training data alone, whatever comes beside them.
+TEST(Progress, DoesNotCountExtraDataAsPartOfTheEpoch) {
+  RunShape tens{.updates_per_epoch = 6, .samples_per_epoch = 58, .global_batch_size = 10};
+  tens.extra_batch_size = 3;  // 7 others an update
+  RunShape twenties{.updates_per_epoch = 3, .samples_per_epoch = 56, .global_batch_size = 20};
+  twenties.extra_batch_size = 5;  // 15 others
+  const auto update = [](std::int64_t before, const RunShape& from, const RunShape& to) {
+    return convert_progress({.update = before}, from, to).update;
+  };
+  EXPECT_EQ(update(2, tens, twenties), 0);  // 14 of them: fewer than an update holds now
+  EXPECT_EQ(update(3, tens, twenties), 1);
+  RunShape without{.updates_per_epoch = 4, .samples_per_epoch = 40, .global_batch_size = 10};
+  EXPECT_EQ(update(3, tens, without), 2);  // 21 of 40
+}
+
+// With four replays update 9 of 12 lies in the third batch.
+TEST(Progress, GoesBackToTheBeginningOfAReplayedBatch) {
+  const RunShape replayed{.updates_per_epoch = 12, .global_batch_size = 10, .updates_per_batch = 4};
+  const RunShape once{.updates_per_epoch = 3, .global_batch_size = 10};
+  EXPECT_EQ(convert_progress({.update = 12 + 9}, replayed, once).update, 3 + 2);
+  EXPECT_EQ(convert_progress({.update = 3 + 2}, once, replayed).update, 12 + 8);
+}
+
 }  // namespace
 }  // namespace temper
