@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 
+#include "stop_signal.h"
 #include "temper/core/cpu_budget.h"
 #include "temper/core/error.h"
 #include "temper/data/tool.h"
@@ -18,7 +19,8 @@ CLI::App* add_command(CLI::App& app, const char* name, const char* help,
       ->required();
   command->add_option("--format", options.dataset.format,
                       "auto, folder, pack, npz, cifar10, cifar100, mnist, synthetic");
-  command->add_option("--channels", options.dataset.channels, "1 gray, 3 RGB, 0 as stored");
+  command->add_option("--channels", options.dataset.channels,
+                      "1 gray, 3 RGB, 0 as stored (image files: RGB)");
   command->add_option("--classes", options.dataset.classes, "number to expect, 0 any");
   command->add_option("--threads", options.threads)->check(CLI::Range(1, 1024));
   command->add_flag("--json", options.json, "print one JSON object");
@@ -59,10 +61,15 @@ int main(int argc, char** argv) {
   try {
     add_commands(app, options);
     app.parse(argc, argv);
+    temper::apps::catch_stop_signals();
+    options.interrupted = [] { return temper::apps::stop_signal != 0; };
     options.command = app.get_subcommands().front()->get_name();
     return temper::run_datatool(options, std::cout);
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
+  } catch (const temper::ToolInterrupted& error) {
+    std::cerr << "datatool: " << error.what() << "\n";
+    return 128 + temper::apps::stop_signal;
   } catch (const std::exception& error) {
     std::cerr << "datatool: " << error.what() << "\n";
     return dynamic_cast<const temper::ConfigError*>(&error) != nullptr ? 2 : 1;

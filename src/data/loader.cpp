@@ -45,8 +45,9 @@ std::size_t Loader::Workers::slots_for(const BatchRing::Batches& batches) {
   const std::uint64_t room = options_.memory_limit - allowances;
   if (2 * bytes > room) {
     throw ConfigError(concat("two batches of ", largest, " samples take ", 2 * bytes,
-                             " bytes, more than data.memory_limit of ", options_.memory_limit,
-                             " leaves; raise it or lower the batch size"));
+                             " bytes, more than ", options_.memory_limit,
+                             " bytes, this loader's share of data.memory_limit, hold; raise it or "
+                             "lower the batch size"));
   }
   // Half of the rest is for what is read and decoded, and for the cache.
   const std::uint64_t more = (room - 2 * bytes) / 2 / bytes;

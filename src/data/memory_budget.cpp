@@ -57,6 +57,11 @@ void MemoryBudget::close() {
   changed_.notify_all();
 }
 
+std::uint64_t MemoryBudget::room() const {
+  const std::lock_guard lock(mutex_);
+  return limit_ - std::min(fixed_, limit_);
+}
+
 std::uint64_t MemoryBudget::peak() const {
   const std::lock_guard lock(mutex_);
   return peak_;

@@ -34,6 +34,8 @@ class MemoryBudget {
   void close();
 
   [[nodiscard]] std::uint64_t limit() const { return limit_; }
+  // What can ever be taken.
+  [[nodiscard]] std::uint64_t room() const;
   // Most bytes that were in use together.
   [[nodiscard]] std::uint64_t peak() const;
 

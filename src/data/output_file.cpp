@@ -85,6 +85,9 @@ void OutputFile::write_at(std::uint64_t offset, std::span<const std::uint8_t> by
 }
 
 void require_absent(const std::filesystem::path& path) {
+  if (path.empty()) {
+    throw ConfigError("the output has no name");
+  }
   if (std::filesystem::exists(std::filesystem::symlink_status(path))) {
     throw ConfigError(concat(path.string(), " exists already; remove it or choose another name"));
   }

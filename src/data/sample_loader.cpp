@@ -82,8 +82,11 @@ SampleCost SampleLoader::load(std::uint32_t sample, const SampleRandom& random,
       }
       if (!wait_for_room(need.bytes)) {
         throw DataError(concat(parts_.dataset.sample_name(sample), ": needs ", need.bytes,
-                               " bytes to be decoded, more than data.memory_limit of ",
-                               parts_.budget.limit(), " bytes leaves beside the queue of batches"));
+                               " bytes to be decoded, but of ", parts_.budget.limit(),
+                               " bytes, this loader's share of data.memory_limit, the queue of "
+                               "batches leaves ",
+                               parts_.budget.room(),
+                               "; the file may be whole: raise data.memory_limit"));
       }
     }
   }

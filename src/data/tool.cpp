@@ -5,6 +5,7 @@
 #include <ostream>
 
 #include "data/folder_cache.h"
+#include "data/interruptible.h"
 #include "temper/core/error.h"
 #include "temper/data/export.h"
 #include "temper/data/inspect.h"
@@ -14,12 +15,41 @@
 namespace temper {
 namespace {
 
+std::string format_of(const ToolOptions& options) {
+  return options.dataset.format == "auto" ? guess_format(options.dataset.path)
+                                          : options.dataset.format;
+}
+
 std::unique_ptr<Dataset> open(const ToolOptions& options) {
   DatasetOptions dataset = options.dataset;
-  if (dataset.format == "auto") {
-    dataset.format = guess_format(dataset.path);
+  dataset.format = format_of(options);
+  return std::make_unique<Interruptible>(open_dataset(dataset), options.interrupted);
+}
+
+// The next scan of a folder would find what was written there.
+void require_outside_of_source(const ToolOptions& options) {
+  namespace fs = std::filesystem;
+  const std::string source = options.dataset.path.substr(0, options.dataset.path.find('#'));
+  std::error_code none;
+  if (options.output.empty() || format_of(options) != "folder") {
+    return;
   }
-  return open_dataset(dataset);
+  const fs::path inside = fs::weakly_canonical(options.output, none)
+                              .lexically_relative(fs::weakly_canonical(source, none));
+  if (!inside.empty() && *inside.begin() != "..") {
+    throw ConfigError(concat("the output ", options.output, " lies in the data that are read, ",
+                             source, "; write it elsewhere"));
+  }
+}
+
+// A name that ends with another format would be read as that.
+void require_fitting_suffix(const std::string& output, const std::string& format) {
+  for (const std::string other : {"npz", "pack"}) {
+    if (other != format && output.ends_with("." + other)) {
+      throw ConfigError(
+          concat("the output ", output, " is written as ", format, "; give it another name"));
+    }
+  }
 }
 
 template <typename Report>
@@ -29,6 +59,7 @@ int print(const Report& report, const ToolOptions& options, std::ostream& out) {
 }
 
 int pack(const Dataset& dataset, const ToolOptions& options, std::ostream& out) {
+  require_fitting_suffix(options.output, "pack");
   const PackSummary summary = pack_dataset(
       dataset, options.output,
       {.shards = options.shards, .pixels = options.pixels, .threads = options.threads});
@@ -81,6 +112,7 @@ int convert(const Dataset& dataset, const ToolOptions& options, std::ostream& ou
   if (options.to != "npz") {
     throw ConfigError(concat("cannot convert to '", options.to, "'; --to is folder, pack or npz"));
   }
+  require_fitting_suffix(options.output, "npz");
   const auto bytes = write_npz(dataset, options.output, options.threads);
   out << (options.json
               ? concat("{\"samples\": ", dataset.size(), ", \"bytes\": ", bytes, "}\n")
@@ -94,6 +126,7 @@ int run_datatool(const ToolOptions& options, std::ostream& out) {
   if (options.command == "index") {
     return index(options, out);
   }
+  require_outside_of_source(options);
   const std::unique_ptr<Dataset> dataset = open(options);
   if (options.command == "verify") {
     return print(verify_dataset(*dataset, options.threads), options, out);

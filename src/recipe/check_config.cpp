@@ -111,6 +111,17 @@ void Checker::check_transform(const TransformConfig& transform, const std::strin
           concat("magnitude ", step.magnitude, " is not below the number of bins, ", step.bins));
     }
   }
+  // Crops make squares, which a resize keeps; of other images a resize leaves one side open.
+  std::int64_t side = 0;
+  for (const TransformStepConfig& step : transform.steps) {
+    if (has_size(step.name) && (side != 0 || step.name != "resize")) {
+      side = step.size;
+    }
+  }
+  if (side != 0 && side != config_.data.image_size) {
+    add({path, "data.image_size"}, concat("makes images of ", side, 'x', side,
+                                          ", data.image_size is ", config_.data.image_size));
+  }
 }
 
 void Checker::check_normalization() const {

@@ -1,6 +1,7 @@
 #include "recipe/training_data.h"
 
 #include "temper/core/error.h"
+#include "temper/core/log.h"
 #include "temper/core/text.h"
 #include "temper/recipe/build.h"
 
@@ -32,7 +33,21 @@ std::unique_ptr<Loader> TrainingData::make_loader(const Dataset& dataset, bool t
   return std::make_unique<Loader>(dataset, build_transform(config_, training), options);
 }
 
+// Pixels that a data set keeps for its whole life are no part of the limit, which holds for what
+// loaders take beside them.
+void TrainingData::warn_of_held_memory() const {
+  const bool shared = config_.data.validation_split > 0 || !has_validation();
+  const std::uint64_t held =
+      sets_.train->held_bytes() + (shared ? 0 : sets_.validation->held_bytes());
+  if (held > config_.data.memory_limit.bytes) {
+    log_warning("the data sets keep ", held >> 20,
+                " MiB of pixels in memory, more than data.memory_limit, which holds for the "
+                "loaders alone; a pack or an uncompressed npz is read in place");
+  }
+}
+
 void TrainingData::build_loaders() {
+  warn_of_held_memory();
   const RankEnvironment& environment = runtime_.environment();
   sampler_ = std::make_unique<ShardedSampler>(
       sampler_options(config_, sets_, environment.rank, environment.world_size));

@@ -40,6 +40,7 @@ class TrainingData {
   [[nodiscard]] std::string describe() const;
 
  private:
+  void warn_of_held_memory() const;
   [[nodiscard]] std::unique_ptr<Loader> make_loader(const Dataset& dataset, bool training) const;
   [[nodiscard]] EvaluationResult evaluate_on(const Dataset& dataset, Loader& loader,
                                              Classifier& model,

@@ -75,6 +75,18 @@ class DataParts(ProgramTest):
         self.assertIn(f"data.extra: {digits}, 360 samples in 10 classes\ndata.extra.fraction: 0.75 of each batch, without labels",
                       done.stdout)
 
+    def test_pixels_that_stay_in_memory_are_named_when_they_are_many(self):
+        import numpy as np
+        np.savez_compressed(self.folder / "big.npz", images=np.zeros((600, 64, 64, 3), np.uint8), labels=np.arange(600) % 10)
+        arguments = ["--smoke", "1", "data.format=npz", f"data.train={self.folder}/big.npz", "data.validation=null",
+                     "data.validation_split=0.1", "data.channels=3", "data.image_size=64", "model.architecture=wide_cnn",
+                     "training.global_batch_size=4", "validation.samples=4"]
+        for limit, warned in (("4MiB", True), ("64MiB", False)):
+            done = run("trainer", "--config", SOURCE / "configs/digits_trades.yaml", "--nproc", 1, "--run-dir",
+                       self.folder / limit, *QUICK, *arguments, f"data.memory_limit={limit}")
+            self.assertStatus(done, 0)
+            self.assertEqual("MiB of pixels in memory" in done.stdout + done.stderr, warned, done.stderr)
+
     def test_what_cannot_be_is_refused(self):
         import numpy as np
         validation = f"data.validation={self.digits}/validation"
@@ -105,7 +117,8 @@ class DataParts(ProgramTest):
         self.assertFalse((self.folder / "run").exists())
         for path, rest in ((self.folder / "fewer.npz", "format: npz, fraction: 0.5"),
                            (other, "format: folder, fraction: 0.5, unlabelled: true")):
-            self.assertStatus(with_extra(path, rest, "--smoke", "1", "--run-dir", self.folder / path.name), 0)
+            self.assertStatus(self.trainer(f"used_{path.name}", 2, validation, f"data.extra={{path: '{path}', {rest}}}",
+                                           "--smoke", "1"), 0)
 
 
 if __name__ == "__main__":

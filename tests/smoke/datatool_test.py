@@ -89,6 +89,42 @@ class Datatool(ProgramTest):
         self.json("index", self.folder / "data/imagenet100/train")
         self.assertEqual(self.json("stats", self.folder / "data/imagenet100/train")["samples"], 100)
 
+    def test_an_output_in_the_source_or_under_another_suffix_is_refused(self):
+        data = self.folder / "data"
+        self.json("unpack", "samples=6,size=4,classes=3", data)
+        for name in ("inside", "0/x.pack", "../data/y"):
+            form = "pack" if name.endswith("pack") else "folder"
+            self.assertRefused(2, "lies in the data that are read", "convert", data, data / name, "--to", form)
+        self.assertRefused(2, "is written as pack", "convert", data, self.folder / "x.npz", "--to", "pack")
+        self.assertRefused(2, "is written as npz", "convert", data, self.folder / "x.pack", "--to", "npz")
+        self.assertRefused(2, "the output has no name", "pack", data, "")
+
+    def test_an_interrupted_or_too_large_write_leaves_nothing(self):
+        import resource
+        import signal
+        import time
+        from support.programs import APPS
+        many = "samples=4000000,size=64x64,channels=3,classes=10"
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for to in ("pack", "npz", "folder"):
+                output = self.folder / "out"
+                process = subprocess.Popen([APPS / "datatool", "convert", many, output, "--to", to],
+                                           stderr=subprocess.PIPE, text=True, env=clean_environment())
+                deadline = time.monotonic() + LIMIT
+                while not list(self.folder.iterdir()):  # it has begun to write
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.02)
+                process.send_signal(number)
+                _, errors = process.communicate(timeout=LIMIT)
+                self.assertEqual(process.returncode, 128 + number, errors)
+                self.assertIn("interrupted: nothing was written", errors)
+                self.assertEqual(list(self.folder.iterdir()), [])
+        done = subprocess.run([APPS / "datatool", "pack", many, self.folder / "x.pack"], text=True, capture_output=True,
+                              timeout=LIMIT, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (400000, 400000)))
+        self.assertStatus(done, 1)
+        self.assertIn("File too large", done.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
 
 if __name__ == "__main__":
     unittest.main()

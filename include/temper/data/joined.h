@@ -30,6 +30,9 @@ class Joined final : public Dataset {
   [[nodiscard]] std::string sample_name(std::size_t index) const override;
   [[nodiscard]] std::string local_name(std::size_t index) const override;
   [[nodiscard]] std::optional<std::uint64_t> offset(std::size_t index) const override;
+  [[nodiscard]] std::uint64_t held_bytes() const override {
+    return first_->held_bytes() + second_->held_bytes();
+  }
   void check_storage() const override;
   [[nodiscard]] StoredSample read(std::size_t index, Buffer& buffer) const override;
   [[nodiscard]] std::uint64_t stored_size(std::size_t index) const override;

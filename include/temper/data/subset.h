@@ -30,6 +30,7 @@ class Subset final : public Dataset {
   [[nodiscard]] std::optional<std::uint64_t> offset(std::size_t index) const override {
     return whole_->offset(indices_[index]);
   }
+  [[nodiscard]] std::uint64_t held_bytes() const override { return whole_->held_bytes(); }
   void check_storage() const override { whole_->check_storage(); }
   [[nodiscard]] StoredSample read(std::size_t index, Buffer& buffer) const override {
     return whole_->read(indices_[index], buffer);

@@ -110,7 +110,8 @@ TEST(LoaderMemory, APictureThatNeverFitsIsNamed) {
     FAIL() << "no error";
   } catch (const DataError& error) {
     EXPECT_THAT(error.what(), HasSubstr("file 5: needs "));
-    EXPECT_THAT(error.what(), HasSubstr("data.memory_limit of 4194304 bytes"));
+    EXPECT_THAT(error.what(),
+                HasSubstr("of 4194304 bytes, this loader's share of data.memory_limit, the queue"));
   }
   EXPECT_THAT(loader.next().labels, ElementsAre(8, 9, 10, 11));
 }

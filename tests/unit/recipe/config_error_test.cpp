@@ -186,6 +186,18 @@ TEST_F(ConfigErrors, WhatMethodsDoNotHave) {
   });
 }
 
+TEST_F(ConfigErrors, TransformsThatMakeImagesOfAnotherSize) {
+  expect_messages({
+      {"data: {image_size: 32, transform: {train: [{name: resize, size: 16}, {name: center_crop, "
+       "size: 64}]}}\n",
+       "c.yaml:1:43: data.transform.train: makes images of 64x64, data.image_size is 32"},
+      {"data: {image_size: 32, transform: {evaluation: [{name: center_crop, size: 32}, {name: "
+       "resize, "
+       "size: 16}]}}\n",
+       "c.yaml:1:48: data.transform.evaluation: makes images of 16x16, data.image_size is 32"},
+  });
+}
+
 TEST_F(ConfigErrors, CombinationsOfDataAndModel) {
   expect_messages({
       {"data: {validation: v, validation_split: 0.1}\n",

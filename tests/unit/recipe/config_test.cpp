@@ -55,7 +55,7 @@ data:
     train:
       - {name: random_crop, padding: 4}
       - horizontal_flip
-      - {name: random_resized_crop, size: 24, scale: [0.5, 1]}
+      - {name: random_resized_crop, size: 32, scale: [0.5, 1]}
     evaluation: []
   normalization: {mean: [0.5, 0.4, 0.3], std: [1/4, 1/5, 1/6]}
 threat_model: {epsilon: 8/255}
@@ -77,7 +77,7 @@ checkpoint: {best: {metric: clean_accuracy}}
               ElementsAre(TransformStepConfig{.name = "random_crop", .size = 32, .padding = 4},
                           TransformStepConfig{.name = "horizontal_flip"},
                           TransformStepConfig{
-                              .name = "random_resized_crop", .size = 24, .scale = {0.5, 1}}));
+                              .name = "random_resized_crop", .size = 32, .scale = {0.5, 1}}));
   EXPECT_EQ(config.data.transform.evaluation.preset, "");
   EXPECT_TRUE(config.data.transform.evaluation.steps.empty());
   EXPECT_EQ(config.data.normalization.preset, "");
