@@ -40,7 +40,8 @@ void add_commands(CLI::App& app, temper::ToolOptions& options) {
   add_pack_options(pack, options);
   CLI::App* convert = add_command(app, "convert", "write as another format", options);
   convert->add_option("output", options.output, "new file or folder")->required();
-  convert->add_option("--to", options.to, "folder, pack, npz")->required();
+  convert->add_option("--to", options.to, "folder, pack, npz, cifar10, cifar100, mnist")
+      ->required();
   add_pack_options(convert, options);
   add_command(app, "unpack", "write one PNG file per sample in class folders", options)
       ->add_option("output", options.output, "new folder")

@@ -78,7 +78,8 @@ std::string guess_format(const std::string& path) {
   }
   for (const CifarLayout* layout : {&cifar10_layout(), &cifar100_layout()}) {
     for (const auto& folder : {plain, plain / layout->archive_folder}) {
-      if (std::filesystem::is_regular_file(folder / layout->test_file)) {
+      if (std::filesystem::is_regular_file(folder / layout->test_file) ||
+          std::filesystem::is_regular_file(folder / layout->train_files.front())) {
         return layout->format;
       }
     }

@@ -109,8 +109,18 @@ int convert(const Dataset& dataset, const ToolOptions& options, std::ostream& ou
                          : concat(files, " files in ", options.output, "\n"));
     return 0;
   }
+  if (options.to == "cifar10" || options.to == "cifar100" || options.to == "mnist") {
+    const auto files = options.to == "mnist"
+                           ? write_mnist(dataset, options.output, options.threads)
+                           : write_cifar(dataset, options.to, options.output, options.threads);
+    out << (options.json
+                ? concat("{\"samples\": ", dataset.size(), ", \"files\": ", files, "}\n")
+                : concat(dataset.size(), " samples, ", files, " files in ", options.output, "\n"));
+    return 0;
+  }
   if (options.to != "npz") {
-    throw ConfigError(concat("cannot convert to '", options.to, "'; --to is folder, pack or npz"));
+    throw ConfigError(concat("cannot convert to '", options.to,
+                             "'; --to is folder, pack, npz, cifar10, cifar100 or mnist"));
   }
   require_fitting_suffix(options.output, "npz");
   const auto bytes = write_npz(dataset, options.output, options.threads);

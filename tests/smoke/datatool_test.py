@@ -125,6 +125,26 @@ class Datatool(ProgramTest):
         self.assertIn("File too large", done.stderr)
         self.assertEqual(list(self.folder.iterdir()), [])
 
+    def test_every_format_of_files_can_be_written_and_read_again(self):
+        colour, gray = "samples=23,size=32,channels=3,classes=10", "samples=23,size=20x28,channels=1,classes=10"
+        sources = {"cifar10": colour, "cifar100": "samples=120,size=32,channels=3,classes=100", "mnist": gray}
+        for name, source in sources.items():
+            self.json("convert", source, self.folder / f"{name}.npz", "--to", "npz")
+            original = numpy.load(self.folder / f"{name}.npz")
+            for split in ("", "#test"):
+                there = f"{self.folder}/{name}{split.strip('#')}"
+                self.json("convert", self.folder / f"{name}.npz", there + split, "--to", name)
+                self.json("convert", there + split, self.folder / "back.npz", "--to", "npz")
+                back = numpy.load(self.folder / "back.npz")
+                numpy.testing.assert_array_equal(back["images"], original["images"])
+                numpy.testing.assert_array_equal(back["labels"], original["labels"])
+                (self.folder / "back.npz").unlink()
+        self.assertRefused(2, "cifar10 takes 32 x 32", "convert", gray, self.folder / "no", "--to", "cifar10")
+        self.assertRefused(2, "has at most 10 classes", "convert", sources["cifar100"], self.folder / "no", "--to", "cifar10")
+        self.assertRefused(2, "give --channels 1", "convert", colour, self.folder / "no", "--to", "mnist")
+        self.assertRefused(2, "the splits train and test", "convert", gray, f"{self.folder}/no#val", "--to", "mnist")
+        self.assertRefused(2, "too few", "convert", "samples=4,size=32,channels=3,classes=2", self.folder / "no", "--to", "cifar10")
+
 
 if __name__ == "__main__":
     unittest.main()

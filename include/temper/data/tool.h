@@ -15,7 +15,7 @@ struct ToolOptions {
   // Format "auto": guessed from the path.
   DatasetOptions dataset{.format = "auto", .path = {}, .channels = 0};
   std::string output{};  // of the commands that write
-  std::string to{};      // of convert: folder, pack, npz
+  std::string to{};      // of convert: folder, pack, npz, cifar10, cifar100, mnist
   int shards = 0;        // of a pack; 0: one file
   bool pixels = false;   // a pack holds pixels
   int threads = 1;
