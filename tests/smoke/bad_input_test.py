@@ -48,7 +48,7 @@ class BadInput(ProgramTest):
         self.assertRefused(self.trainer("threat_model.epsilon=8"), "threat_model.epsilon", "8/255")
 
     def test_later_feature_is_refused(self):
-        self.assertRefused(self.trainer("method.name=mart"), "method.name")
+        self.assertRefused(self.trainer("training.precision=bf16"), "training.precision")
 
     def test_unreadable_configuration(self):
         self.assertRefused(self.trainer(config=self.folder / "none.yaml"), "none.yaml")
