@@ -2,6 +2,7 @@
 
 #include <ATen/ops/clone.h>
 
+#include <cmath>
 #include <limits>
 
 #include "temper/checkpoint/state_dict.h"
@@ -28,7 +29,9 @@ ValueDict progress_dict(const Progress& progress, const RunShape& shape) {
   dict["updates_per_batch"] = shape.updates_per_batch;
   dict["validations_without_best"] = progress.validations_without_best;
   dict["checked_update"] = progress.checked_update;
-  dict["checked_accuracy"] = progress.checked_accuracy;
+  if (!std::isnan(progress.checked_accuracy)) {
+    dict["checked_accuracy"] = progress.checked_accuracy;
+  }
   return dict;
 }
 
