@@ -13,13 +13,15 @@ namespace temper {
 namespace {
 
 // A name that ends with a dot stands for all keys below.
-constexpr std::array<std::string_view, 12> kMayDiffer = {"logging.",
+constexpr std::array<std::string_view, 14> kMayDiffer = {"logging.",
                                                          "run.name",
                                                          "run.output",
                                                          "data.format",
                                                          "data.train",
                                                          "data.validation",
                                                          "data.test",
+                                                         "data.extra.path",
+                                                         "data.extra.format",
                                                          "data.workers",
                                                          "data.cache",
                                                          "data.memory_limit",
