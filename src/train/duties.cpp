@@ -92,8 +92,9 @@ void Trainer::Loop::check_overfitting() {
   interval_.restart_clock();
   if (std::isnan(before) || accuracy >= before - check.fall) {
     progress.checked_accuracy = accuracy;
-    const StateDict method = parts_.method.state(ranks_);
-    roll_back_to_ = check.roll_back ? copy_of(tensor_state(run_parts(), method)) : ValueDict();
+    if (check.roll_back) {
+      roll_back_to_ = copy_of(tensor_state(run_parts(), parts_.method.state(ranks_)));
+    }
     return;
   }
   const std::string text =
