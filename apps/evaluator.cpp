@@ -65,7 +65,8 @@ int main(int argc, char** argv) {
       "--export", target,
       "write the bare weights to this .pt, .pth or .safetensors file; no --config needed");
   app.add_flag("--average", average, "take the checkpoint's weight average");
-  app.add_option("--attack", evaluation.attacks, "fgsm, pgd, or none; default: validation.attack")
+  app.add_option("--attack", evaluation.attacks,
+                 "fgsm, pgd, apgd, or none; default: validation.attack")
       ->allow_extra_args(false);
   app.add_option("--split", evaluation.split,
                  "train, validation or test; default: test if it is set");

@@ -59,13 +59,19 @@ class PgdAttack::Run {
       const at::Tensor gradient = torch::autograd::grad({losses.sum()}, {adversarial}).front();
       const at::NoGradGuard no_grad;
       adversarial = adversarial.detach();
-      if (options_.keep_best) {
+      if (options_.keep_best && (step > 0 || start_is_inside())) {
         best_.offer(adversarial, losses);
       }
       watch_.add(gradient);
       adversarial = move(adversarial, gradient.nan_to_num(0, 0, 0), step);
     }
     return adversarial;
+  }
+
+  // A normal start is neither clamped nor projected, and a wide one leaves the ball.
+  [[nodiscard]] bool start_is_inside() const {
+    return options_.random_start == RandomStart::kNone ||
+           (options_.random_start == RandomStart::kUniform && options_.start_radius <= 1);
   }
 
   [[nodiscard]] at::Tensor move(const at::Tensor& images, const at::Tensor& gradient,

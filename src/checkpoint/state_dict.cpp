@@ -66,12 +66,22 @@ const ValueDict& find_weights(const Value& file) {
   return *weights;
 }
 
+std::string text_of(const ValueDict& checkpoint, const std::string& key) {
+  const Value* text = checkpoint.find(key);
+  return text != nullptr ? text->as_string() : "";
+}
+
+const Value* average_of(const ValueDict& checkpoint) {
+  const Value* average = checkpoint.find("average");
+  return average != nullptr && !average->is_null() ? average : nullptr;
+}
+
 const ValueDict& find_weights(const ValueDict& checkpoint, WeightSet weights) {
   if (weights == WeightSet::kModel) {
     return checkpoint.at("model").as_dict();
   }
-  const Value* average = checkpoint.find("average");
-  if (average == nullptr || average->is_null()) {
+  const Value* average = average_of(checkpoint);
+  if (average == nullptr) {
     throw DataError("it has no weight average: training.weight_average was not set");
   }
   return average->as_dict();
@@ -81,18 +91,16 @@ bool is_training_checkpoint(const Value& file) {
   return file.holds<ValueDict>() && file.as_dict().contains("format_version");
 }
 
-std::string config_of(const ValueDict& checkpoint) {
-  const Value* config = checkpoint.find("config");
-  return config != nullptr ? config->as_string() : "";
-}
-
 WeightFile read_archive(const std::filesystem::path& path, WeightSet weights) {
   const ArchiveReader archive(path);
   const bool is_verified = archive.contains(kManifestRecord);
   const Value file = is_verified ? read_verified(archive) : read_plain(archive);
   if (is_verified && is_training_checkpoint(file)) {
     const ValueDict& checkpoint = file.as_dict();
-    return {to_state_dict(find_weights(checkpoint, weights)), config_of(checkpoint)};
+    return {.weights = to_state_dict(find_weights(checkpoint, weights)),
+            .config = text_of(checkpoint, "config"),
+            .validation_fingerprint = text_of(checkpoint, "validation_fingerprint"),
+            .has_average = average_of(checkpoint) != nullptr};
   }
   if (weights == WeightSet::kAverage) {
     throw DataError("it holds weights alone and no weight average");

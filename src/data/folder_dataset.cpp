@@ -84,12 +84,19 @@ SelectedPath split_index(const std::string& text) {
   return path;
 }
 
+FolderIndex index_of(const std::string& root, const std::string& cache, bool labelled) {
+  if (!labelled) {
+    return scan_unlabelled_folder(root);
+  }
+  std::optional<FolderIndex> kept = load_folder_cache(root, cache);
+  return kept ? std::move(*kept) : scan_folder(root);
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> open_folder(const DatasetOptions& options) {
   const auto [root, cache] = split_index(options.path);
-  std::optional<FolderIndex> kept = load_folder_cache(root, cache);
-  FolderIndex index = kept ? std::move(*kept) : scan_folder(root);
+  FolderIndex index = index_of(root, cache, options.labelled);
   index.folders = {};
   if (options.classes > 0 && index.classes.size() != static_cast<std::size_t>(options.classes)) {
     throw ConfigError(concat(root, " holds ", index.classes.size(),

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "temper/core/error.h"
+#include "temper/data/dataset.h"
 
 namespace temper {
 namespace {
@@ -90,12 +91,13 @@ struct FoundFolder {
 
 class ClassScan {
  public:
-  ClassScan(const std::filesystem::path& root, Identity root_identity)
-      : root_(root), ancestors_{root_identity} {}
+  // `ancestors`: of the folder that run() is for.
+  ClassScan(const std::filesystem::path& root, std::vector<Identity> ancestors)
+      : root_(root), ancestors_(std::move(ancestors)) {}
 
-  // All folders of a class, sorted by their whole paths.
-  std::vector<FoundFolder> run(const std::string& class_name) {
-    visit(class_name);
+  // A folder of `root` (empty: itself) and all below, sorted by their whole paths.
+  std::vector<FoundFolder> run(const std::string& relative) {
+    visit(relative);
     std::sort(folders_.begin(), folders_.end(),
               [](const FoundFolder& a, const FoundFolder& b) { return a.path < b.path; });
     return std::move(folders_);
@@ -114,7 +116,7 @@ class ClassScan {
     FoundFolder found{relative, listing.modified, {}};
     for (Entry& entry : listing.entries) {
       if (entry.is_folder) {
-        visit(concat(relative, "/", entry.name));
+        visit(relative.empty() ? entry.name : concat(relative, "/", entry.name));
       } else if (has_image_extension(entry.name)) {
         found.files.push_back(std::move(entry));
       }
@@ -133,7 +135,7 @@ void append(FolderIndex& index, const FoundFolder& folder, std::int64_t label) {
   index.folders.push_back({folder.path, folder.modified});
   for (const Entry& file : folder.files) {
     index.paths += folder.path;
-    index.paths += '/';
+    index.paths += folder.path.empty() ? "" : "/";
     index.paths += file.name;
     index.begins.push_back(index.paths.size());
     index.labels.push_back(label);
@@ -181,7 +183,7 @@ FolderIndex scan_folder(const std::filesystem::path& root) {
     const auto label = static_cast<std::int64_t>(index.classes.size());
     index.classes.push_back(entry.name);
     const std::size_t before = index.labels.size();
-    ClassScan scan(root, top.identity);
+    ClassScan scan(root, {top.identity});
     for (const FoundFolder& folder : scan.run(entry.name)) {
       append(index, folder, label);
     }
@@ -199,6 +201,19 @@ FolderIndex scan_folder(const std::filesystem::path& root) {
   if (!empty.empty()) {
     throw ConfigError(concat("no image files in class folder ", join(empty, ", "), " of ",
                              root.string(), "; add images or remove the folder"));
+  }
+  return index;
+}
+
+FolderIndex scan_unlabelled_folder(const std::filesystem::path& root) {
+  FolderIndex index;
+  ClassScan scan(root, {});
+  for (const FoundFolder& folder : scan.run("")) {
+    append(index, folder, kNoLabel);
+  }
+  index.skipped = scan.skipped();
+  if (index.labels.empty()) {
+    throw ConfigError(concat(root.string(), " holds no image file"));
   }
   return index;
 }

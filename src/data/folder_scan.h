@@ -41,6 +41,10 @@ struct FolderIndex {
 // files, and a link that leads back up.
 [[nodiscard]] FolderIndex scan_folder(const std::filesystem::path& root);
 
+// Image files at any depth, all with kNoLabel; no classes. Throws ConfigError for a missing or
+// unreadable folder, one without image files, and a link that leads back up.
+[[nodiscard]] FolderIndex scan_unlabelled_folder(const std::filesystem::path& root);
+
 // The folders directly in `root`, sorted; lists no other folder. Throws as scan_folder does.
 [[nodiscard]] std::vector<FolderStamp> class_folders(const std::filesystem::path& root);
 

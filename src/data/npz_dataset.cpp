@@ -79,10 +79,13 @@ std::vector<NamePair> candidates(const std::string& selector) {
           {concat("x_", selector), concat("y_", selector)}};
 }
 
-NamePair find_arrays(const ZipArchive& archive, const SelectedPath& path) {
-  const std::vector<NamePair> wanted = candidates(path.selector);
+NamePair find_arrays(const ZipArchive& archive, const SelectedPath& path, bool labelled) {
+  std::vector<NamePair> wanted = candidates(path.selector);
+  if (!labelled && !path.selector.empty()) {
+    wanted.push_back({path.selector, ""});
+  }
   for (const auto& [images, labels] : wanted) {
-    if (archive.contains(images + ".npy") && archive.contains(labels + ".npy")) {
+    if (archive.contains(images + ".npy") && (!labelled || archive.contains(labels + ".npy"))) {
       return {images, labels};
     }
   }
@@ -90,10 +93,11 @@ NamePair find_arrays(const ZipArchive& archive, const SelectedPath& path) {
   for (const std::string& name : archive.names()) {
     found.push_back(name.ends_with(".npy") ? name.substr(0, name.size() - 4) : name);
   }
-  throw ConfigError(concat(
-      path.path, ": missing array: no ", wanted.front().first, " and ", wanted.front().second,
-      "; the file holds ", join(found, ", "), "; a name after '#' selects a split (", path.path,
-      "#train: train_images, train_labels), two names both arrays (", path.path, "#x,y)"));
+  throw ConfigError(
+      concat(path.path, ": missing array: no ", wanted.front().first,
+             labelled ? concat(" and ", wanted.front().second) : "", "; the file holds ",
+             join(found, ", "), "; a name after '#' selects a split (", path.path,
+             "#train: train_images, train_labels), two names both arrays (", path.path, "#x,y)"));
 }
 
 // The bytes of a .npy file: in the archive, or in memory when they are deflated there.
@@ -286,23 +290,29 @@ std::unique_ptr<Dataset> open_npz(const DatasetOptions& options, const NpzAccess
     throw ConfigError(concat("data file ", path.path, " is not there or no regular file"));
   }
   const ZipArchive archive(path.path, access.mapping);
-  const auto [images_array, labels_array] = find_arrays(archive, path);
+  const auto [images_array, labels_array] = find_arrays(archive, path, options.labelled);
   const std::string images_name = concat(path.path, ":", images_array);
   const std::string labels_name = concat(path.path, ":", labels_array);
   auto inflated =
       std::async(std::launch::async, [&] { return ArrayBytes(archive, images_array + ".npy"); });
-  std::vector<std::int64_t> labels =
-      read_labels(parse_npy(archive.read(labels_array + ".npy"), labels_name), labels_name);
+  std::vector<std::int64_t> labels;
+  if (options.labelled) {
+    labels = read_labels(parse_npy(archive.read(labels_array + ".npy"), labels_name), labels_name);
+  }
   ArrayBytes bytes = inflated.get();
   Buffer buffer;
   const NpyHeader images =
       parse_npy_header(bytes.view(0, std::min(kMaxNpyHeader, bytes.region().size), buffer),
                        bytes.region().size, images_name);
+  if (!options.labelled && !images.shape.empty()) {
+    labels.assign(images.shape[0], kNoLabel);
+  }
   if (images.shape.empty() || images.shape[0] != labels.size()) {
     throw ConfigError(concat(images_name, ": shape ", shape_text(images), " does not fit ",
                              labels.size(), " labels: the lengths differ"));
   }
-  const std::int64_t classes = check_labels(labels, options.classes, labels_name);
+  const std::int64_t classes =
+      options.labelled ? check_labels(labels, options.classes, labels_name) : 0;
   return std::make_unique<NpzDataset>(images_name, std::move(bytes), images, std::move(labels),
                                       classes, options.channels, access.check_limit);
 }

@@ -140,9 +140,9 @@ StepOutput AdversarialTraining::compute_gradients(StepContext& context, const Im
   return output;
 }
 
-void AdversarialTraining::after_update(Classifier& model, const at::Tensor& /*skip*/) {
+void AdversarialTraining::after_update(Classifier& model, const at::Tensor& skip) {
   if (perturbation_) {
-    perturbation_->restore();
+    perturbation_->restore(skip);
   }
   if (logged_images_.defined()) {
     const at::NoGradGuard no_grad;
@@ -151,9 +151,10 @@ void AdversarialTraining::after_update(Classifier& model, const at::Tensor& /*sk
   }
 }
 
-bool AdversarialTraining::strengthen_attack() {
+int AdversarialTraining::strengthen_attack() {
+  require(can_strengthen_attack(), "the attack takes ", steps_factor_, " times its steps already");
   steps_factor_ *= 2;
-  return true;
+  return steps_factor_;
 }
 
 StateDict AdversarialTraining::state(const RankReduction& /*ranks*/) const {

@@ -80,13 +80,17 @@ StateDict WeightPerturbation::perturb(Classifier& model, const at::Tensor& loss_
   return directions;
 }
 
-void WeightPerturbation::restore() {
+void WeightPerturbation::restore(const at::Tensor& skip) {
   if (unperturbed_.empty()) {
     return;
   }
   const at::NoGradGuard no_grad;
+  const at::Tensor skipped = skip.ne(0);
   at::_foreach_sub_(weights_, perturbed_);
   at::_foreach_add_(weights_, unperturbed_);
+  for (std::size_t i = 0; i < weights_.size(); ++i) {
+    weights_[i].copy_(at::where(skipped, unperturbed_[i], weights_[i]));
+  }
   unperturbed_.clear();
   perturbed_.clear();
 }

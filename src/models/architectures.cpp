@@ -30,6 +30,8 @@ Catalog<Classifier, ArchitectureOptions> built_in_architectures() {
   constexpr auto kDeepMind = PreActivationForm::kDeepMindWideResNet;
   architectures.add("wideresnet28_10_silu",
                     wide_resnet({.depth = 28, .width = 10, .form = kDeepMind}));
+  architectures.add("wideresnet34_10_silu",
+                    wide_resnet({.depth = 34, .width = 10, .form = kDeepMind}));
   architectures.add("wideresnet70_16_silu",
                     wide_resnet({.depth = 70, .width = 16, .form = kDeepMind}));
   architectures.add("digits_cnn", make_digits_cnn);

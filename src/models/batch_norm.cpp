@@ -70,7 +70,7 @@ at::Tensor BatchNorm::forward_local(const at::Tensor& input, Pending* recorded) 
     throw ConfigError(concat(
         "batch norm got a single value per channel on this rank (", input.size(0),
         " sample): enlarge the batch size, drop the incomplete batch with data.last_batch=drop, "
-        "or use model.batch_norm=sync"));
+        "or, with more processes, use model.batch_norm=sync"));
   }
   return at::batch_norm(input, weight, bias, recorded ? recorded->mean : at::Tensor(),
                         recorded ? recorded->var : at::Tensor(), true, momentum_, eps_, true);

@@ -109,7 +109,7 @@ void refuse_other_nets(const Names& file, std::optional<PreActivationForm> form,
         concat(source,
                ": these are weights of DeepMind's wide ResNet, whose activation and "
                "padding are others than this architecture's; set model.architecture to "
-               "wideresnet28_10_silu or wideresnet70_16_silu"));
+               "wideresnet28_10_silu, wideresnet34_10_silu or wideresnet70_16_silu"));
   }
   if (is_deepmind_preact_resnet(file)) {
     throw ConfigError(

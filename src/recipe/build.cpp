@@ -322,6 +322,17 @@ std::unique_ptr<Dataset> build_dataset(const Config& config, const std::string& 
                        .upright = config.data.exif_orientation == "apply"});
 }
 
+std::unique_ptr<Dataset> build_extra_dataset(const Config& config) {
+  const ExtraDataConfig& extra = config.data.extra.value();
+  return open_dataset(
+      {.format = extra.format,
+       .path = extra.path,
+       .channels = static_cast<int>(config.data.channels),
+       .classes = extra.unlabelled ? 0 : static_cast<int>(config.data.classes),  // 0: any
+       .upright = config.data.exif_orientation == "apply",
+       .labelled = !extra.unlabelled});
+}
+
 LoaderOptions loader_options(const Config& config, bool training) {
   const std::uint64_t quarter = config.data.memory_limit.bytes / 4;
   const bool shared = config.data.validation.has_value() || config.data.validation_split > 0 ||

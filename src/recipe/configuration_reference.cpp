@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -54,7 +55,9 @@ a name alone.
 // Values that a key may have, in words.
 std::string range_text(const Field& field) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto number = [](double value) { return fixed(value, 0); };
+  const auto number = [](double value) {
+    return value == std::floor(value) ? fixed(value, 0) : to_text(value);
+  };
   const bool lower = field.min > -kInfinity;
   const bool upper = field.max < kInfinity;
   const std::string from = field.positive ? "above 0" : lower ? number(field.min) : "";

@@ -27,13 +27,9 @@ DataSets open_own_data(const Config& config) {
           .validation = std::make_shared<Subset>(whole, std::move(parts.chosen))};
 }
 
-std::shared_ptr<const Dataset> open_extra(const Config& config, const ExtraDataConfig& extra) {
+std::shared_ptr<const Dataset> open_extra(const Config& config) {
   try {
-    Config of_extra = config;
-    if (extra.unlabelled) {
-      of_extra.data.classes = 0;  // whatever they are
-    }
-    return build_dataset(of_extra, extra.format, extra.path);
+    return build_extra_dataset(config);
   } catch (const ConfigError& error) {
     throw ConfigError(concat("data.extra: ", error.what()));
   }
@@ -59,8 +55,7 @@ DataSets open_data_sets(const Config& config) {
     data.overfitting = std::make_shared<Subset>(data.train, std::move(parts.chosen));
   }
   if (const auto& extra = config.data.extra) {
-    data.train =
-        std::make_shared<Joined>(data.train, open_extra(config, *extra), !extra->unlabelled);
+    data.train = std::make_shared<Joined>(data.train, open_extra(config), !extra->unlabelled);
     data.extra_fraction = extra->fraction;
   }
   return data;
@@ -83,6 +78,14 @@ std::shared_ptr<const Dataset> open_split(const Config& config, const std::strin
   return build_dataset(config, data.format, *path);
 }
 
+std::string hash_text(std::uint64_t hash) {
+  std::string text(16, '0');
+  for (std::size_t i = text.size(); i-- > 0; hash >>= 4) {
+    text[i] = "0123456789abcdef"[hash & 15];
+  }
+  return text;
+}
+
 std::string fingerprint(const DataSets& data) {
   std::uint64_t hash = data.train->fingerprint();
   if (data.validation) {
@@ -91,11 +94,7 @@ std::string fingerprint(const DataSets& data) {
   if (data.extra_fraction > 0) {  // decides about the samples of each batch
     hash = hash * 0x9E3779B97F4A7C15U + std::bit_cast<std::uint64_t>(data.extra_fraction);
   }
-  std::string text(16, '0');
-  for (std::size_t i = text.size(); i-- > 0; hash >>= 4) {
-    text[i] = "0123456789abcdef"[hash & 15];
-  }
-  return text;
+  return hash_text(hash);
 }
 
 void require_same_data(Communicator& communicator, const Config& config,

@@ -26,6 +26,9 @@ struct DataSets {
 [[nodiscard]] std::shared_ptr<const Dataset> open_split(const Config& config,
                                                         const std::string& name);
 
+// 16 hexadecimal digits.
+[[nodiscard]] std::string hash_text(std::uint64_t hash);
+
 // A hash of the index of training and validation data, as text.
 [[nodiscard]] std::string fingerprint(const DataSets& data);
 

@@ -1,3 +1,5 @@
+#include <functional>
+
 #include "recipe/model_memory.h"
 #include "recipe/rank_places.h"
 #include "temper/core/error.h"
@@ -12,15 +14,18 @@ std::string mebibytes(std::int64_t bytes) {
   return concat(fixed(static_cast<double>(bytes) / (1 << 20), 1), " MiB");
 }
 
-std::string data_line(const Config& config, const char* key, const std::string& format,
-                      const std::optional<std::string>& path) {
+using OpenData = std::function<std::unique_ptr<Dataset>(const std::string& path)>;
+
+std::string data_line(const char* key, const std::optional<std::string>& path,
+                      const OpenData& open) {
   if (!path) {
     return concat("data.", key, ": not set\n");
   }
   try {
-    const auto dataset = build_dataset(config, format, *path);
-    return concat("data.", key, ": ", *path, ", ", dataset->size(), " samples in ",
-                  dataset->class_names().size(), " classes\n");
+    const auto dataset = open(*path);
+    const std::size_t classes = dataset->class_names().size();
+    return concat("data.", key, ": ", *path, ", ", dataset->size(), " samples",
+                  classes > 0 ? concat(" in ", classes, " classes") : " without labels", "\n");
   } catch (const std::exception& error) {
     return concat("data.", key, ": not usable now: ", error.what(), "\n");
   }
@@ -28,18 +33,21 @@ std::string data_line(const Config& config, const char* key, const std::string& 
 
 std::string data_lines(const Config& config) {
   const DataConfig& data = config.data;
-  std::string text = data_line(config, "train", data.format, data.train);
+  const OpenData open = [&](const std::string& path) {
+    return build_dataset(config, data.format, path);
+  };
+  std::string text = data_line("train", data.train, open);
   if (data.validation_split > 0) {
     text += concat("data.validation_split: ", data.validation_split,
                    " of the training samples are held out for validation\n");
   } else {
-    text += data_line(config, "validation", data.format, data.validation);
+    text += data_line("validation", data.validation, open);
   }
-  text += data_line(config, "test", data.format, data.test);
+  text += data_line("test", data.test, open);
   if (data.extra) {
-    text += concat(data_line(config, "extra", data.extra->format, data.extra->path),
-                   "data.extra.fraction: ", data.extra->fraction, " of each batch",
-                   data.extra->unlabelled ? ", without labels" : "", "\n");
+    text += concat(data_line("extra", data.extra->path,
+                             [&](const std::string&) { return build_extra_dataset(config); }),
+                   "data.extra.fraction: ", data.extra->fraction, " of each batch\n");
   }
   return text;
 }
@@ -55,13 +63,20 @@ std::string weights_line(const Config& config, const Catalogs& catalogs) {
   }
 }
 
+std::string optional_line(std::string name, std::int64_t bytes) {
+  name.resize(15, ' ');
+  return bytes == 0 ? "" : concat("  ", name, mebibytes(bytes), "\n");
+}
+
 std::string memory_table(const Config& config, const Catalogs& catalogs) {
   const ModelMemory memory = model_memory(config, catalogs);
   return concat("memory a rank, without activations:\n", "  parameters     ",
                 mebibytes(memory.parameters), " (", memory.parameter_count, " values)\n",
                 "  buffers        ", mebibytes(memory.buffers), "\n", "  gradients      ",
                 mebibytes(memory.gradients), "\n", "  optimizer      ", mebibytes(memory.optimizer),
-                "\n", "  loader, most   ",
+                "\n", optional_line("average", memory.average),
+                optional_line("AWP, in a step", memory.weight_perturbation),
+                optional_line("roll back", memory.roll_back), "  loader, most   ",
                 mebibytes(static_cast<std::int64_t>(config.data.memory_limit.bytes)), "\n");
 }
 

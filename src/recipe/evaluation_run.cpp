@@ -25,16 +25,17 @@ std::shared_ptr<const Dataset> open_split(const EvaluationRun& run) {
   return open_split(run.loaded.config, split_name(run));
 }
 
-// Another seed or split would choose samples that the network was trained on.
-void check_held_out(const EvaluationRun& run) {
+// Another seed, split or data set would choose samples that the network was trained on.
+void check_held_out(const EvaluationRun& run, const Dataset& dataset) {
   if (run.loaded.config.data.validation_split == 0 || split_name(run) != "validation") {
     return;
   }
-  const std::string trained = read_weight_file(run.checkpoint, run.weights).config;
-  if (trained.empty()) {
+  const WeightFile trained = read_weight_file(run.checkpoint, run.weights);
+  if (trained.config.empty()) {
     return;
   }
-  for (const ConfigChange& change : config_changes(trained, print_config(run.loaded, false))) {
+  for (const ConfigChange& change :
+       config_changes(trained.config, print_config(run.loaded, false))) {
     if (change.key == "run.seed" || change.key == "data.validation_split") {
       throw ConfigError(concat(run.checkpoint, " was trained with ", change.key, " ",
                                change.before.empty() ? "not set" : change.before, ", not ",
@@ -43,6 +44,15 @@ void check_held_out(const EvaluationRun& run) {
                                "on samples of it; set ",
                                change.key, " as for the training"));
     }
+  }
+  const std::string now = hash_text(dataset.fingerprint());
+  if (!trained.validation_fingerprint.empty() && trained.validation_fingerprint != now) {
+    throw ConfigError(concat(run.checkpoint,
+                             " was trained beside a held-out part with the index "
+                             "hash ",
+                             trained.validation_fingerprint, ", this one has ", now,
+                             ": the held-out part is another one, and this network may have been "
+                             "trained on samples of it; set data.train as for the training"));
   }
 }
 
@@ -57,6 +67,9 @@ std::vector<NamedAttack> choose_attacks(const EvaluationRun& run, const Catalogs
   for (const std::string& name : run.attacks) {
     if (name != "none") {
       settings.name = name;
+      if (name == "apgd" && config.threat_model.norm == "l1") {
+        throw ConfigError("--attack apgd is there for linf and l2; use pgd for l1");
+      }
       attacks.push_back(build_attack(config, settings, catalogs));
     }
   }
@@ -177,13 +190,13 @@ int evaluate_rank(const EvaluationRun& run, const Catalogs& catalogs, RankRuntim
 void check_evaluation_inputs(const EvaluationRun& run, const Catalogs& catalogs) {
   const Config& config = run.loaded.config;
   static_cast<void>(choose_attacks(run, catalogs));
-  static_cast<void>(open_split(run));
+  const auto dataset = open_split(run);
   const std::string line =
       load_weights(*build_architecture(config, catalogs), run.checkpoint, run.weights);
   if (!line.empty()) {
     log_info(line);
   }
-  check_held_out(run);
+  check_held_out(run, *dataset);
 }
 
 int run_evaluation_rank(const EvaluationRun& run, const Catalogs& catalogs) {

@@ -68,7 +68,7 @@ struct Written {
 };
 
 std::string report_text(const WeightExport& request, Format format, const Written& written,
-                        const std::optional<Normalization>& normalization) {
+                        const std::optional<Normalization>& normalization, bool has_other_average) {
   const std::string target = request.target.string();
   const std::string load =
       format == Format::kPyTorch
@@ -77,8 +77,10 @@ std::string report_text(const WeightExport& request, Format format, const Writte
   return concat("wrote ", target, ": ", written.tensors, " tensors, ", written.values, " values, ",
                 fixed(static_cast<double>(written.bytes) / 1e6, 1), " MB, the ",
                 request.weights == WeightSet::kAverage ? "weight average" : "weights", " of ",
-                request.checkpoint.string(), "\npython: model.load_state_dict(", load, ")\n",
-                normalization_text(normalization), "\n");
+                request.checkpoint.string(),
+                has_other_average ? " (it also holds their average: --average)" : "",
+                "\npython: model.load_state_dict(", load, ")\n", normalization_text(normalization),
+                "\n");
 }
 
 std::string report_json(const WeightExport& request, const Written& written,
@@ -124,7 +126,8 @@ std::string export_weights(const WeightExport& request) {
     const Written written = write(request, format, file.weights);
     const auto normalization = recorded_normalization(file.config);
     return request.json ? report_json(request, written, normalization)
-                        : report_text(request, format, written, normalization);
+                        : report_text(request, format, written, normalization,
+                                      file.has_average && request.weights == WeightSet::kModel);
   } catch (const DataError& error) {
     throw ConfigError(error.what());
   } catch (const SystemError& error) {

@@ -27,11 +27,11 @@ void check_finite(const StateDict& state, const std::string& path) {
 }
 
 // A file that cannot be used is the user's mistake here.
-StateDict read_weights(const std::string& path, WeightSet weights) {
+WeightFile read_weights(const std::string& path, WeightSet weights) {
   try {
-    StateDict state = read_state_dict(path, weights);
-    check_finite(state, path);
-    return state;
+    WeightFile file = read_weight_file(path, weights);
+    check_finite(file.weights, path);
+    return file;
   } catch (const SystemError& error) {
     throw ConfigError(error.what());
   } catch (const DataError& error) {
@@ -139,15 +139,20 @@ std::string adoption_text(const AdoptedWeights& adopted, const Normalization& ow
 }  // namespace
 
 std::string load_weights(Classifier& model, const std::string& path, WeightSet weights) {
-  const AdoptedWeights adopted = adopt_weights(read_weights(path, weights), model, path);
+  const WeightFile file = read_weights(path, weights);
+  const AdoptedWeights adopted = adopt_weights(file.weights, model, path);
   load_state_dict(model, adopted.weights, path);
-  const std::string text = adoption_text(adopted, model.normalization());
+  std::string text = adoption_text(adopted, model.normalization());
+  if (file.has_average && weights == WeightSet::kModel) {
+    text += "; it also holds their average, which the validations of its training used (--average)";
+  }
   return text.empty() ? "" : concat("weights from ", path, text);
 }
 
 std::string load_initial_weights(Classifier& model, const ModelConfig& config) {
   const std::string& path = *config.initial_weights;
-  const AdoptedWeights file = adopt_weights(read_weights(path, WeightSet::kModel), model, path);
+  const AdoptedWeights file =
+      adopt_weights(read_weights(path, WeightSet::kModel).weights, model, path);
   check_ignored(config, file.weights, model);
   try {
     const LoadedState loaded = load_state_dict(model, file.weights, path, config.ignore_initial);

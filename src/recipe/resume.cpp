@@ -1,5 +1,7 @@
 #include "recipe/resume.h"
 
+#include <algorithm>
+
 #include "temper/checkpoint/checksum.h"
 #include "temper/checkpoint/container.h"
 #include "temper/checkpoint/newest.h"
@@ -189,6 +191,16 @@ std::string read_same(const std::string& path, const std::string& checksum,
   }
 }
 
+// Another method starts without a state, and cannot go back to one of before.
+void drop_method_state(Value& checkpoint, bool is_main) {
+  ValueDict& saved = checkpoint.as_dict();
+  if (is_main && !saved.at("method").as_dict().empty()) {
+    log_warning("what the checkpoint holds of the other method's state is left out");
+  }
+  saved["method"] = ValueDict();
+  saved["roll_back_to"] = ValueDict();
+}
+
 }  // namespace
 
 std::optional<Value> find_checkpoint(const ResumePolicy& policy,
@@ -221,8 +233,12 @@ std::optional<Value> find_checkpoint(const ResumePolicy& policy,
   throw_if_any_failed(communicator, error);
   const ValueDict& saved = checkpoint->as_dict();
   now.compute_threads = saved.at("compute_threads").as_int();
+  const auto changes = config_changes(saved.at("config").as_string(), now.config);
   if (is_main) {
-    log_changes(path, config_changes(saved.at("config").as_string(), now.config));
+    log_changes(path, changes);
+  }
+  if (std::ranges::find(changes, "method.name", &ConfigChange::key) != changes.end()) {
+    drop_method_state(*checkpoint, is_main);
   }
   return checkpoint;
 }

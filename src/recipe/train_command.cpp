@@ -73,12 +73,16 @@ void check_memory(const Config& config, int processes, bool on_gpus, const Catal
   }
 }
 
+void log_notices(const LoadedConfig& loaded) {
+  for (const std::string& notice : loaded.notices) {
+    log_warning(notice);
+  }
+}
+
 // Before any rank starts: finds what can be found, and makes the run's directory.
 std::filesystem::path prepare(const TrainingRun& run, int world_size, bool gpus,
                               const Catalogs& catalogs, std::optional<RunDirectoryLock>& lock) {
-  for (const std::string& notice : run.loaded.notices) {
-    log_warning(notice);
-  }
+  log_notices(run.loaded);
   const Config& config = run.loaded.config;
   check_memory(config, world_size, gpus, catalogs);
   check_training_inputs(run, world_size, catalogs);
@@ -95,6 +99,9 @@ std::filesystem::path prepare(const TrainingRun& run, int world_size, bool gpus,
 int run_train_command(const TrainCommand& command, const Catalogs& catalogs) {
   TrainingRun run;
   run.loaded = load(command, catalogs);
+  if (command.print_config || command.dry_run) {
+    log_notices(run.loaded);
+  }
   if (command.print_config) {
     std::cout << print_config(run.loaded);
     return 0;

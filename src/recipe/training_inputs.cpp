@@ -42,6 +42,37 @@ void check_state(const ChosenCheckpoint& chosen, const Config& config, Classifie
   }
 }
 
+// Images of another size than the model's, as far as one image shows.
+void check_image_size(const Dataset& dataset, std::size_t index, bool training,
+                      const Config& config, std::string_view key) {
+  const Transform transform = build_transform(config, training);
+  SampleRandom random({.seed = config.run.seed, .purpose = Purpose::kAugmentation}, 0);
+  Image image;
+  try {
+    image = transform.apply(dataset.load(index), random);
+  } catch (const DataError&) {
+    return;  // data.on_bad_sample says what becomes of it, once training meets it
+  }
+  const std::int64_t side = config.data.image_size;
+  if (image.height != side || image.width != side) {
+    throw ConfigError(concat(key, ": ", dataset.sample_name(index), " is ", image.height, " x ",
+                             image.width, " after data.transform.",
+                             training ? "train" : "evaluation", ", but data.image_size is ", side,
+                             "; set data.image_size, or add steps that give this size, such as "
+                             "resize and center_crop"));
+  }
+}
+
+void check_image_sizes(const DataSets& data, const Config& config) {
+  check_image_size(*data.train, 0, true, config, "data.train");
+  if (data.train->size() > data.own_size) {
+    check_image_size(*data.train, data.own_size, true, config, "data.extra");
+  }
+  if (data.validation) {
+    check_image_size(*data.validation, 0, false, config, "data.validation");
+  }
+}
+
 }  // namespace
 
 void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs) {
@@ -53,8 +84,7 @@ void check_training_inputs(const TrainingRun& run, int world_size, const Catalog
   if (config.model.initial_weights) {
     load_initial_weights(*model, config.model);
   }
-  static_cast<void>(build_transform(config, true));
-  static_cast<void>(build_transform(config, false));
+  check_image_sizes(data, config);
   const bool named = run.resume.kind == ResumePolicy::Kind::kFile || !run.run_directory.empty();
   if (!named && run.resume.kind == ResumePolicy::Kind::kMust) {
     throw ConfigError("--resume must needs the run's folder: give --run-dir");

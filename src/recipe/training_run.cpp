@@ -7,9 +7,13 @@
 #include <utility>
 
 #include "recipe/examples.h"
+#include "recipe/rank_directory.h"
 #include "recipe/rank_runtime.h"
 #include "recipe/resume.h"
+#include "recipe/run_end.h"
 #include "recipe/run_files.h"
+#include "recipe/stop_reasons.h"
+#include "recipe/trainer_options.h"
 #include "recipe/training_data.h"
 #include "recipe/training_inputs.h"
 #include "temper/checkpoint/directory.h"
@@ -18,105 +22,13 @@
 #include "temper/core/disk.h"
 #include "temper/core/error.h"
 #include "temper/core/log.h"
-#include "temper/launch/job_time.h"
-#include "temper/launch/run_directory.h"
 #include "temper/metrics/metrics_log.h"
 #include "temper/models/model_state.h"
-#include "temper/report/html.h"
 
 namespace temper {
 namespace {
 
 constexpr std::uint64_t kReportExamples = 8;
-
-StopReason stop_reason(StopRequest request) {
-  switch (request) {
-    case StopRequest::kCheckpoint:
-      return StopReason::kCheckpoint;
-    case StopRequest::kTerminate:
-      return StopReason::kTerminate;
-    case StopRequest::kInterrupt:
-      return StopReason::kInterrupt;
-    case StopRequest::kNone:
-      break;
-  }
-  return StopReason::kFinished;
-}
-
-std::string_view request_name(StopRequest request) {
-  switch (request) {
-    case StopRequest::kCheckpoint:
-      return "SIGUSR1";
-    case StopRequest::kTerminate:
-      return "SIGTERM";
-    case StopRequest::kInterrupt:
-      return "SIGINT";
-    case StopRequest::kNone:
-      break;
-  }
-  return "nobody";
-}
-
-int exit_status(StopReason reason) {
-  switch (reason) {
-    case StopReason::kFinished:
-      return 0;
-    case StopReason::kCheckpoint:
-    case StopReason::kTerminate:
-      return 75;
-    case StopReason::kInterrupt:
-      return 130;
-    case StopReason::kTimeUp:
-      return 124;
-  }
-  return 1;
-}
-
-std::vector<std::string> host_names(const std::vector<RankHost>& hosts) {
-  std::vector<std::string> names;
-  for (const RankHost& host : hosts) {
-    if (std::ranges::find(names, host.host) == names.end()) {
-      names.push_back(host.host);
-    }
-  }
-  return names;
-}
-
-LaunchIdentity launch_identity(const RankEnvironment& environment,
-                               const std::vector<RankHost>& hosts) {
-  LaunchIdentity identity{
-      .job = slurm_job(),
-      .run_id = environment.run_id,
-      .master = concat(environment.master_address, ":", environment.master_port),
-      .agents = {},
-      .restart_count = environment.restart_count};
-  for (const RankHost& host : hosts) {
-    if (std::ranges::find(identity.agents, host.parent) == identity.agents.end()) {
-      identity.agents.push_back(host.parent);
-    }
-  }
-  return identity;
-}
-
-// Only rank 0 watches the time of a job: the ranks agree on each stop.
-std::optional<std::chrono::milliseconds> time_limit(const std::optional<TimeLimit>& limit,
-                                                    bool is_main_rank) {
-  if (!limit || !limit->automatic) {
-    return limit ? std::optional(limit->duration) : std::nullopt;
-  }
-  return is_main_rank ? time_left_in_job() : std::nullopt;
-}
-
-std::optional<OverfittingCheck> overfitting_check(
-    const std::optional<OverfittingCheckConfig>& config) {
-  if (!config) {
-    return std::nullopt;
-  }
-  return OverfittingCheck{
-      .every = config->every, .fall = config->fall, .roll_back = config->action == "roll_back"};
-}
-
-std::string percent(double fraction) { return concat(fixed(100 * fraction, 2), " %"); }
 
 // One rank's objects, built in the start-up order of a rank.
 class TrainingRank {
@@ -127,7 +39,6 @@ class TrainingRank {
   int work();
 
  private:
-  void choose_directory();
   void take_up_named_file();
   void build_attacks();
   void build_method_and_shape();
@@ -137,17 +48,15 @@ class TrainingRank {
   void open_run_files(std::int64_t resumed_update, std::int64_t saved_update);
   [[nodiscard]] StopReason train();
   [[nodiscard]] TrainerParts trainer_parts();
-  [[nodiscard]] TrainerOptions trainer_options() const;
   EvaluationResult validate();
   void report_end(const Trainer& trainer, StopReason reason);
-  [[nodiscard]] std::string_view time_text(StopReason reason) const;
   // The weight average if there is one.
   [[nodiscard]] Classifier& evaluated_model() { return average_model_ ? *average_model_ : *model_; }
 
   [[nodiscard]] bool is_main_rank() const { return runtime_.is_main_rank(); }
   [[nodiscard]] int world_size() const { return runtime_.environment().world_size; }
   [[nodiscard]] std::filesystem::path checkpoint_folder() const {
-    return run_directory_ / "checkpoints";
+    return directory_->path() / "checkpoints";
   }
 
   const TrainingRun& run_;
@@ -156,7 +65,7 @@ class TrainingRank {
   RankRuntime& runtime_;
   std::optional<TrainingData> data_;
   ResumeKey resume_key_;
-  std::filesystem::path run_directory_;
+  std::optional<RankDirectory> directory_;
   ResumePolicy policy_;
   std::shared_ptr<Classifier> model_;
   std::string weights_line_;  // where the weights came from; empty: drawn
@@ -171,7 +80,6 @@ class TrainingRank {
   std::shared_ptr<Classifier> average_model_;  // null: no average
   std::optional<WeightAverage> average_;
   SinkList sinks_;  // filled on the main rank; other ranks write nothing
-  std::optional<RunDirectoryLock> lock_;
   std::optional<CheckpointDirectory> checkpoints_;
 };
 
@@ -180,7 +88,7 @@ int TrainingRank::work() {
   runtime_.heartbeat().set_phase("open data");
   data_.emplace(config_, runtime_);
   runtime_.connect();
-  choose_directory();
+  directory_.emplace(runtime_, config_, run_.run_directory);
   require_one_process_for_reference(config_, world_size());
   resume_key_ = resume_key(run_, data_->sets(), world_size());
   resume_key_.compute_threads = runtime_.threads().compute;
@@ -189,8 +97,7 @@ int TrainingRank::work() {
   build_method_and_shape();
   build_attacks();
   runtime_.heartbeat().set_phase("read checkpoint");
-  policy_ = policy_of_attempt(run_.resume, run_directory_,
-                              launch_identity(runtime_.environment(), runtime_.hosts()),
+  policy_ = policy_of_attempt(run_.resume, directory_->path(), launch_identity(runtime_),
                               slurm_requeues());
   checkpoint_ = find_checkpoint(policy_, checkpoint_folder(), runtime_.communicator(), resume_key_,
                                 run_.allowed_changes);
@@ -198,33 +105,6 @@ int TrainingRank::work() {
   runtime_.heartbeat().set_phase("build model");
   build_training();
   return exit_status(train());
-}
-
-void TrainingRank::choose_directory() {
-  const RankEnvironment& environment = runtime_.environment();
-  RunDirectoryOptions options{.directory = run_.run_directory,
-                              .output = config_.run.output,
-                              .name = config_.run.name,
-                              .job = slurm_job()};
-  if (environment.launcher == LauncherKind::kTorchrun) {
-    options.identity = launch_identity(environment, runtime_.hosts());
-  }
-  if (!environment.run_directory.empty()) {
-    run_directory_ = environment.run_directory;
-  } else if (runtime_.store() != nullptr) {
-    run_directory_ = share_run_directory(*runtime_.store(), environment.rank, options,
-                                         config_.distributed.timeout);
-  } else {
-    run_directory_ = choose_run_directory(options);
-  }
-  if (is_main_rank() && environment.run_directory.empty()) {
-    lock_.emplace(run_directory_);  // else the launcher holds it
-  }
-  if (environment.launcher != LauncherKind::kSpawn) {  // which does this for its ranks
-    runtime_.files().open(run_directory_,
-                          share_attempt(runtime_.store(), environment.rank, run_directory_,
-                                        config_.distributed.timeout));
-  }
 }
 
 // A method may make several updates of one batch.
@@ -254,7 +134,7 @@ void TrainingRank::build_attacks() {
 void TrainingRank::announce() const {
   const std::int64_t global_batch = global_batch_size(config_, world_size());
   const double rate = base_learning_rate(config_, global_batch);
-  log_info("run directory ", run_directory_.string());
+  log_info("run directory ", directory_->path().string());
   log_info("data: ", data_->describe());
   log_info("batch: ", global_batch, " samples an update over ", world_size(), " processes, in ",
            config_.training.accumulation,
@@ -268,43 +148,6 @@ void TrainingRank::announce() const {
   }
   log_info("threads a process: ", runtime_.threads().compute, " compute, ",
            runtime_.threads().loader, " loader; device ", runtime_.placement().device.str());
-}
-
-TrainerOptions TrainingRank::trainer_options() const {
-  const TrainingConfig& training = config_.training;
-  const std::int64_t global_batch = global_batch_size(config_, world_size());
-  ValueDict extra = to_entries(resume_key_);
-  ValueList classes;
-  for (const std::string& name : data_->sets().train->class_names()) {
-    classes.emplace_back(name);
-  }
-  extra["classes"] = std::move(classes);
-  return {.seed = config_.run.seed,
-          .shape = shape_,
-          .learning_rate = base_learning_rate(config_, global_batch),
-          .schedule = build_schedule(config_, shape_),
-          .gradient_clip = training.gradient_clip,
-          .abort_on_nonfinite = training.on_nonfinite == "abort",
-          .max_skipped = training.max_skipped,
-          .max_time = time_limit(training.max_time, is_main_rank()),
-          .validate_every = config_.validation.every,
-          .checkpoint_every = config_.checkpoint.every,
-          .log_every = config_.logging.every,
-          .compare_replicas_every = config_.distributed.compare_replicas,
-          .mixing = {.mixup = training.mixup,
-                     .cutmix = training.cutmix,
-                     .classes = config_.data.classes},
-          .max_bad_samples = config_.data.max_bad_samples,
-          .loader_cpus = runtime_.cores_of_rank(),
-          .classes = config_.data.classes,
-          .best = {.kind = config_.checkpoint.best.metric == "clean_accuracy"
-                               ? BestMetric::Kind::kCleanAccuracy
-                               : BestMetric::Kind::kRobustAccuracy,
-                   .larger_is_better = config_.checkpoint.best.mode == "max"},
-          .patience = config_.validation.patience,
-          .overfitting_check = overfitting_check(config_.method.overfitting_check),
-          .placement = runtime_.placement(),
-          .checkpoint_extra = std::move(extra)};
 }
 
 EvaluationResult TrainingRank::validate() {
@@ -353,13 +196,13 @@ void TrainingRank::warn_of_missing_space() const {
 
 void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t saved_update) {
   if (policy_.kind == ResumePolicy::Kind::kNever) {
-    set_aside_old_run(run_directory_);
+    set_aside_old_run(directory_->path());
   }
-  write_run_files(run_directory_, run_.loaded,
+  write_run_files(directory_->path(), run_.loaded,
                   {.command = run_.command,
                    .hosts = host_names(runtime_.hosts()),
                    .launcher = std::string(launcher_name(runtime_.environment().launcher)),
-                   .launch = launch_identity(runtime_.environment(), runtime_.hosts()),
+                   .launch = launch_identity(runtime_),
                    .world_size = world_size(),
                    .compute_threads = runtime_.threads().compute,
                    .seed = config_.run.seed,
@@ -376,7 +219,7 @@ void TrainingRank::open_run_files(std::int64_t resumed_update, std::int64_t save
     std::cout << weights_line_ << std::endl;
   }
   sinks_.add(
-      make_sinks(run_directory_, config_, progress,
+      make_sinks(directory_->path(), config_, progress,
                  {.epochs = static_cast<int>(shape_.epochs), .updates = shape_.last_update()},
                  saved_update > 0 ? std::optional(saved_update) : std::nullopt));
 }
@@ -422,10 +265,11 @@ StopReason TrainingRank::train() {
     checkpoints_.emplace(checkpoint_folder(), static_cast<int>(config_.checkpoint.keep),
                          run_.resume.file);
     // Of an earlier process that was killed; the lock keeps living ones out.
-    remove_interrupted_writes(run_directory_);
+    remove_interrupted_writes(directory_->path());
     remove_interrupted_writes(checkpoint_folder());
   }
-  Trainer trainer(trainer_parts(), trainer_options());
+  Trainer trainer(trainer_parts(),
+                  trainer_options(config_, shape_, runtime_, resume_key_, data_->sets()));
   std::int64_t saved_update = 0;  // not that of the run when its updates have other samples now
   if (checkpoint_) {
     saved_update = checkpoint_->as_dict().at("progress").as_dict().at("update").as_int();
@@ -453,26 +297,15 @@ StopReason TrainingRank::train() {
   return reason;
 }
 
-// Signals are named where they come in.
-std::string_view TrainingRank::time_text(StopReason reason) const {
-  if (reason != StopReason::kTimeUp) {
-    return "";
-  }
-  return config_.training.max_time->automatic
-             ? ", as the job's time is nearly up (training.max_time=auto)"
-             : ", as training.max_time is over";
-}
-
 void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
+  const std::int64_t updates = trainer.progress().update;
   if (reason != StopReason::kFinished) {
-    std::cout << "stopped after update " << trainer.progress().update << time_text(reason)
-              << "; the same command with --run-dir " << run_directory_.string()
-              << " goes on from there" << std::endl;
+    report_stopped(directory_->path(), config_, reason, updates);
     return;
   }
   runtime_.heartbeat().set_phase("report");
   ReportData report{.title = config_.run.name,
-                    .metrics = read_metrics(run_directory_ / "metrics.jsonl"),
+                    .metrics = read_metrics(directory_->path() / "metrics.jsonl"),
                     .attack = validation_attack_ ? validation_attack_->settings : "",
                     .configuration = print_config(run_.loaded),
                     .examples = {}};
@@ -481,25 +314,8 @@ void TrainingRank::report_end(const Trainer& trainer, StopReason reason) {
         make_examples(evaluated_model(), *data_->sets().validation, data_->validation_loader(),
                       *validation_attack_, runtime_.placement(), kReportExamples);
   }
-  write_report(run_directory_ / "report.html", report);
-  if (!report.metrics.train.empty()) {
-    const TrainRecord& last = report.metrics.train.back();
-    std::cout << "speed: " << fixed(last.images_per_second, 1)
-              << " images/s over all processes; peak memory of a process: "
-              << fixed(static_cast<double>(last.peak_memory_bytes) / (1 << 20), 0) << " MiB\n";
-  }
-  std::cout << "report: " << (run_directory_ / "report.html").string() << '\n';
-  const std::int64_t updates = trainer.progress().update;
-  std::cout << "finished: epoch "
-            << (updates + shape_.updates_per_epoch - 1) / shape_.updates_per_epoch;
-  if (!report.metrics.validation.empty()) {
-    const ValidationRecord& last = report.metrics.validation.back();
-    std::cout << ", clean accuracy " << percent(last.clean_accuracy);
-    if (last.robust_accuracy) {
-      std::cout << ", robust accuracy " << percent(*last.robust_accuracy);
-    }
-  }
-  std::cout << std::endl;
+  report_finished(directory_->path(), report,
+                  (updates + shape_.updates_per_epoch - 1) / shape_.updates_per_epoch);
 }
 
 }  // namespace

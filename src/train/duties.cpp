@@ -91,42 +91,77 @@ void Trainer::Loop::check_overfitting() {
   progress.checked_update = progress.update;
   interval_.restart_clock();
   if (std::isnan(before) || accuracy >= before - check.fall) {
-    progress.checked_accuracy = accuracy;
-    if (check.roll_back) {
-      roll_back_to_ = copy_of(tensor_state(run_parts(), parts_.method.state(ranks_)));
-    }
+    accept_check(accuracy);
     return;
   }
+  const bool rolls_back =
+      check.roll_back && !roll_back_to_.empty() && parts_.method.can_strengthen_attack();
+  const int factor = rolls_back ? roll_back() : 1;
   const std::string text =
       concat("catastrophic overfitting: the robust accuracy on training images fell from ",
              fixed(100 * before, 1), " % to ", fixed(100 * accuracy, 1), " %; ",
-             check.roll_back ? "the weights of the last check are taken up again, and the attack "
-                               "takes twice as many steps from now on"
-                             : "use more attack steps, a smaller step size or epsilon, or set "
-                               "method.overfitting_check.action to roll_back");
+             rolls_back ? concat("the weights of the last check are taken up again, and the attack "
+                                 "takes ",
+                                 factor, " times its steps from now on")
+             : !check.roll_back ? "use more attack steps, a smaller step size or epsilon, or set "
+                                  "method.overfitting_check.action to roll_back"
+             : roll_back_to_.empty()
+                 ? "the training goes on, as earlier checks kept no state to go back to "
+                   "(method.overfitting_check.action was another one then)"
+                 : "the training goes on, as the attack cannot be strengthened any further; use a "
+                   "smaller step size or epsilon");
   if (parts_.communicator.is_main_rank()) {
     log_warning("update ", progress.update, ": ", text);
   }
   event("warning", {{"warning", std::string("catastrophic_overfitting")}, {"text", text}});
-  if (check.roll_back) {
-    roll_back();
+  if (rolls_back) {
+    event("rolled_back", {{"steps_factor", std::int64_t{factor}}});
   } else {
-    progress.checked_accuracy = accuracy;
+    accept_check(accuracy);
   }
 }
 
-void Trainer::Loop::roll_back() {
+// What the next check is compared with.
+void Trainer::Loop::accept_check(double accuracy) {
+  progress.checked_accuracy = accuracy;
+  if (options_.overfitting_check->roll_back) {
+    roll_back_to_ = copy_of(tensor_state(run_parts(), parts_.method.state(ranks_)));
+  }
+}
+
+// How many times its steps the attack takes from now on.
+int Trainer::Loop::roll_back() {
   restore_tensors(roll_back_to_, run_parts());
-  require(parts_.method.strengthen_attack(), "a method without an attack to strengthen");
+  const int factor = parts_.method.strengthen_attack();
   // What is gone back to the next time has the stronger attack.
   roll_back_to_["method"] = to_dict(parts_.method.state(ranks_));
-  event("rolled_back");
+  return factor;
 }
 
 // The training ends before its last update: no better validation for long.
 bool Trainer::Loop::has_ended_early() const {
   return options_.patience && progress.validations_without_best >= *options_.patience;
 }
+
+namespace {
+
+// A validation without an attack has clean accuracy alone.
+std::int64_t correct_of(const EvaluationResult& result, BestMetric::Kind kind) {
+  switch (kind) {
+    case BestMetric::Kind::kCleanTop5Accuracy:
+      return result.top5_correct;
+    case BestMetric::Kind::kRobustAccuracy:
+      if (!result.attacks.empty()) {
+        return result.attacks.front().robust_correct;
+      }
+      break;
+    case BestMetric::Kind::kCleanAccuracy:
+      break;
+  }
+  return result.clean_correct;
+}
+
+}  // namespace
 
 // Whether the result is the best one so far.
 bool Trainer::Loop::validate() {
@@ -140,10 +175,7 @@ bool Trainer::Loop::validate() {
   record.average = parts_.average != nullptr;
   parts_.sink.write(record);
   progress.validated_update = progress.update;
-  const bool robust =
-      options_.best.kind == BestMetric::Kind::kRobustAccuracy && !result.attacks.empty();
-  const double metric =
-      result.accuracy(robust ? result.attacks.front().robust_correct : result.clean_correct);
+  const double metric = result.accuracy(correct_of(result, options_.best.kind));
   const bool best = std::isnan(progress.best_metric) ||
                     (options_.best.larger_is_better ? metric > progress.best_metric
                                                     : metric < progress.best_metric);

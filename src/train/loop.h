@@ -71,7 +71,8 @@ class Trainer::Loop {
   [[nodiscard]] bool is_due_now(const Period& period) const;
   void agree_on_stop();
   void check_overfitting();
-  void roll_back();
+  void accept_check(double accuracy);
+  int roll_back();
   [[nodiscard]] bool has_ended_early() const;
   bool validate();
   void save(bool best);

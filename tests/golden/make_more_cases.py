@@ -273,7 +273,7 @@ def cases():
             "forwards": ["4xE adv", *proxy, "T clean (perturbed)", "T adv (perturbed)", "update"],
         },
         "pgd_at_l2": {
-            "method": "pgd_at", **l2, "step_size": "15/255", "epsilon": "128/255", "steps": 4,
+            "method": "pgd_at", **l2, "step_size": "15/255", "epsilon": "40/255", "steps": 4,  # the ball is reached
             "start": {"kind": "uniform", "scale": "0.05", "from_key": "unit"}, "batch_norm": train,
             "forwards": ["4xT adv", "T adv"],
         },

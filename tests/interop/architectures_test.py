@@ -179,7 +179,7 @@ class Architectures(ProgramTest):
         odd = dict(deepmind, **{"layer.0.block.0.gate.weight": torch.ones(1)})
         for architecture, state, text in (
                 ("wideresnet16_2", deepmind, "whose activation and padding are others"),
-                ("resnet18", deepmind, "set model.architecture to wideresnet28_10_silu or wideresnet70_16_silu"),
+                ("resnet18", deepmind, "set model.architecture to wideresnet28_10_silu, wideresnet34_10_silu or wideresnet70_16_silu"),
                 ("wideresnet28_10_silu", deepmind, "block1.layer.0.bn2.weight [32] instead of [160]"),
                 ("wideresnet16_2_silu", odd, "1 unexpected: layer.0.block.0.gate.weight"),
                 ("preactresnet18", without_norm, "without batch norm before the last layer"),

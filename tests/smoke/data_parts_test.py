@@ -49,6 +49,8 @@ class DataParts(ProgramTest):
         for other in ("run.seed=5", "data.validation_split=0.2"):
             self.assertRefused(run("evaluator", *arguments, "--split", "validation", other),
                                "the held-out part is another one")
+        self.assertRefused(run("evaluator", *arguments, "--split", "validation", f"data.train={self.digits}/test"),
+                           "the held-out part is another one")
         self.assertRefused(self.trainer("run1", 1, *split, "data.validation_split=0.2"), "data with the index hash")
 
         done = self.trainer("none", 1, *split, "--dry-run")
@@ -72,7 +74,7 @@ class DataParts(ProgramTest):
             self.assertRefused(self.trainer(name, 1, *extra, f"data.extra={{path: '{digits}', fraction: 0.5}}"),
                                "data with the index hash")
         done = self.trainer("none", 1, *extra, "--dry-run")
-        self.assertIn(f"data.extra: {digits}, 360 samples in 10 classes\ndata.extra.fraction: 0.75 of each batch, without labels",
+        self.assertIn(f"data.extra: {digits}, 360 samples without labels\ndata.extra.fraction: 0.75 of each batch",
                       done.stdout)
 
     def test_pixels_that_stay_in_memory_are_named_when_they_are_many(self):
@@ -92,6 +94,8 @@ class DataParts(ProgramTest):
         validation = f"data.validation={self.digits}/validation"
         for labels, name in ((np.arange(11), "more"), (np.arange(9), "fewer")):
             np.savez(self.folder / f"{name}.npz", images=np.zeros((len(labels), 8, 8), np.uint8), labels=labels)
+        np.savez(self.folder / "larger.npz", images=np.zeros((9, 9, 9), np.uint8), labels=np.arange(9))
+        np.savez(self.folder / "bare.npz", images=np.zeros((9, 8, 8), np.uint8))
         np.savez(self.folder / "floats.npz", images=np.zeros((9, 8, 8), np.float32), labels=np.arange(9))
 
         def with_extra(path, rest="format: npz, fraction: 0.5", *arguments):
@@ -100,6 +104,9 @@ class DataParts(ProgramTest):
         self.assertRefused(with_extra(self.folder / "none.npz"), "data.extra: ", "none.npz")
         self.assertRefused(with_extra(self.folder / "more.npz"), "data.extra: ", "label 10 is out of range")
         self.assertRefused(with_extra(self.folder / "floats.npz"), "another type of pixels")
+        self.assertRefused(with_extra(self.folder / "larger.npz"), "data.extra: ",
+                           "larger.npz:images[0] is 9 x 9 after data.transform.train, but data.image_size is 8")
+        self.assertRefused(with_extra(self.folder / "bare.npz"), "data.extra: ", "no images and labels")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 1.5"), "data.extra.fraction")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 0.001"),
                            "data.extra.fraction: 0.001 of a global batch of 128 samples is 0")
@@ -116,6 +123,7 @@ class DataParts(ProgramTest):
         self.assertRefused(self.trainer("run", 1, "data.validation=null", "data.validation_split=1"), "must be below 1")
         self.assertFalse((self.folder / "run").exists())
         for path, rest in ((self.folder / "fewer.npz", "format: npz, fraction: 0.5"),
+                           (self.folder / "bare.npz", "format: npz, fraction: 0.5, unlabelled: true"),
                            (other, "format: folder, fraction: 0.5, unlabelled: true")):
             self.assertStatus(self.trainer(f"used_{path.name}", 2, validation, f"data.extra={{path: '{path}', {rest}}}",
                                            "--smoke", "1"), 0)

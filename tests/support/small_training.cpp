@@ -65,7 +65,8 @@ class OrderNotingMethod final : public TrainingMethod {
     inner_->after_update(model, skip);
   }
   [[nodiscard]] int updates_per_batch() const override { return inner_->updates_per_batch(); }
-  bool strengthen_attack() override { return inner_->strengthen_attack(); }
+  bool can_strengthen_attack() const override { return inner_->can_strengthen_attack(); }
+  int strengthen_attack() override { return inner_->strengthen_attack(); }
   [[nodiscard]] StateDict state(const RankReduction& ranks) const override {
     return inner_->state(ranks);
   }

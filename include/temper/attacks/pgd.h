@@ -32,7 +32,8 @@ struct PgdOptions {
   double start_radius = 1;     // of kUniform, in epsilons
   // Runs from new random starts; each sample keeps the result with the largest loss.
   int restarts = 1;
-  // Per sample the iterate with the largest loss, the start included, instead of the last one;
+  // Per sample the iterate with the largest loss instead of the last one, the start included where
+  // it lies in the ball;
   // costs one forward more.
   bool keep_best = false;
   AttackTarget target = AttackTarget::kNone;

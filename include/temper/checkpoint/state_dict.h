@@ -21,7 +21,10 @@ enum class WeightSet { kModel, kAverage };
 
 struct WeightFile {
   StateDict weights;
-  std::string config{};  // of a Temper checkpoint: its configuration; else empty
+  // Of a Temper checkpoint, else empty.
+  std::string config{};
+  std::string validation_fingerprint{};  // of its validation data
+  bool has_average = false;
 };
 // As read_state_dict.
 [[nodiscard]] WeightFile read_weight_file(const std::filesystem::path& path,

@@ -14,6 +14,9 @@
 
 namespace temper {
 
+// The label of a sample that has none.
+inline constexpr std::int64_t kNoLabel = -1;
+
 // What is known of a stored sample beside its pixels.
 struct SampleInfo {
   std::string format;  // e.g. "jpeg", "jpeg progressive", "png", "npz", "cifar10"
@@ -37,7 +40,7 @@ class Dataset {
 
   [[nodiscard]] std::size_t size() const { return labels().size(); }
 
-  // One label a sample, each in 0 ... class_names().size() - 1.
+  // One label a sample, each in 0 ... class_names().size() - 1, or kNoLabel.
   [[nodiscard]] virtual std::span<const std::int64_t> labels() const = 0;
 
   // Index: label.

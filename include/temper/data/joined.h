@@ -9,9 +9,6 @@
 
 namespace temper {
 
-// The label of a sample that has none.
-inline constexpr std::int64_t kNoLabel = -1;
-
 // The samples of `first`, then those of `second`, which keep their labels or have kNoLabel.
 class Joined final : public Dataset {
  public:

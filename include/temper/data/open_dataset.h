@@ -34,6 +34,9 @@ struct DatasetOptions {
   int channels = 3;      // 1: gray by Pillow's L formula; 3: RGB; 0: as stored, files always RGB
   int classes = 0;       // checked against the data; 0: whatever the data holds
   bool upright = false;  // image files are turned as their EXIF orientation says
+  // Without labels every sample has kNoLabel, and there need not be any: an npz file may hold
+  // images alone, a folder image files at any depth.
+  bool labelled = true;
 };
 
 // Throws ConfigError, which says what is wrong, where, and what to do, for a missing or unusable

@@ -21,7 +21,9 @@ class AdversarialTraining final : public TrainingMethod {
                       const MethodOptions& options);
   StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override;
   void after_update(Classifier& model, const at::Tensor& skip) override;
-  bool strengthen_attack() override;
+  // Up to 32 times the steps: who needs more has another problem.
+  [[nodiscard]] bool can_strengthen_attack() const override { return steps_factor_ < 32; }
+  int strengthen_attack() override;
   // How often the attack was strengthened, once it was.
   [[nodiscard]] StateDict state(const RankReduction& ranks) const override;
   void load_state(const StateDict& state) override;

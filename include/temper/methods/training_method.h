@@ -73,9 +73,11 @@ class TrainingMethod {
   // Optimizer updates made from one batch.
   [[nodiscard]] virtual int updates_per_batch() const { return 1; }
 
-  // Doubles the steps of the attack, each half as long, from now on; part of the state. False when
-  // the method has no such attack.
-  virtual bool strengthen_attack() { return false; }
+  // Whether strengthen_attack() may be called.
+  [[nodiscard]] virtual bool can_strengthen_attack() const { return false; }
+  // Doubles the steps of the attack, each half as long, from now on; part of the state. Returns how
+  // many times its own steps it takes then.
+  virtual int strengthen_attack() { return 1; }
 
   // State that is carried from update to update, by name, for the whole global batch in the order
   // of its samples: it does not depend on the world size. A collective.

@@ -39,8 +39,10 @@ class WeightPerturbation {
   StateDict perturb(Classifier& model, const at::Tensor& loss_sum, const RankReduction& ranks);
 
   // After the optimizer's step at the perturbed weights: the step's change of the weights is added
-  // to the unperturbed ones, which are kept. Without a step the weights are bit by bit as before.
-  void restore();
+  // to the unperturbed ones, which are kept. When the step was skipped (`skip` is not zero; scalar
+  // on the device, which the host does not read) the weights are bit by bit as before, also when
+  // the perturbation itself was not finite.
+  void restore(const at::Tensor& skip);
 
  private:
   void find_weights(Classifier& model);

@@ -21,9 +21,9 @@ struct ArchitectureOptions {
 };
 
 // resnet18, resnet34, resnet50; preactresnet18; wideresnet28_10, wideresnet34_10, wideresnet70_16,
-// and in the form of Gowal et al. (2020) wideresnet28_10_silu, wideresnet70_16_silu; wide_cnn,
-// digits_cnn (1x8x8), mnist_cnn and small_cnn (1x28x28). A factory throws ConfigError when the
-// options do not fit the architecture.
+// and in the form of Gowal et al. (2020) wideresnet28_10_silu, wideresnet34_10_silu,
+// wideresnet70_16_silu; wide_cnn, digits_cnn (1x8x8), mnist_cnn and small_cnn (1x28x28). A factory
+// throws ConfigError when the options do not fit the architecture.
 [[nodiscard]] Catalog<Classifier, ArchitectureOptions> built_in_architectures();
 
 // Draws all parameters anew, keyed by the seed and the parameter's place in the model, from

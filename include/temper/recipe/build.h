@@ -75,6 +75,8 @@ std::string load_initial_weights(Classifier& model, const ModelConfig& config);
 [[nodiscard]] std::unique_ptr<Dataset> build_dataset(const Config& config,
                                                      const std::string& format,
                                                      const std::string& path);
+// Of data.extra, which is there.
+[[nodiscard]] std::unique_ptr<Dataset> build_extra_dataset(const Config& config);
 [[nodiscard]] Transform build_transform(const Config& config, bool training);
 // Without the number of threads. The loaders of training and validation share the memory limit.
 [[nodiscard]] LoaderOptions loader_options(const Config& config, bool training);

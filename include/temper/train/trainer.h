@@ -37,7 +37,7 @@ enum class StopReason {
 };
 
 struct BestMetric {
-  enum class Kind { kRobustAccuracy, kCleanAccuracy };
+  enum class Kind { kRobustAccuracy, kCleanAccuracy, kCleanTop5Accuracy };
   Kind kind = Kind::kRobustAccuracy;
   bool larger_is_better = true;
 };

@@ -9,6 +9,7 @@
 #include "temper/attacks/pgd.h"
 #include "temper/core/random_tensor.h"
 #include "temper/models/architectures.h"
+#include "unit/attacks/broken_gradients.h"
 
 namespace temper {
 namespace {
@@ -75,6 +76,22 @@ TEST_P(Apgd, TakesAnEmptyBatchAndCountsGradients) {
           .perturb(*net, at::zeros({0, 3, 8, 8}, at::kDouble), at::zeros({0}, at::kLong), with);
   EXPECT_EQ(none.sizes(), (at::IntArrayRef{0, 3, 8, 8}));
   EXPECT_EQ(counts.zero.item<std::int64_t>(), 0);
+}
+
+TEST_P(Apgd, LeavesWhatHasNoGradientWhereItIs) {
+  BrokenGradients broken;
+  GradientCounts counts;
+  const at::Tensor inner = clean * 0.5 + 0.25;
+  AttackContext with = keys;
+  with.gradient_counts = &counts;
+  const at::Tensor adversarial = ApgdAttack(threat_model, {.steps = 3})
+                                     .perturb(broken, inner, at::ones({12}, at::kLong), with);
+  EXPECT_EQ(counts.nonfinite.item<std::int64_t>(), 3);
+  EXPECT_TRUE(adversarial.isfinite().all().item<bool>());
+  const at::Tensor moved = perturbation_norm(adversarial - inner, GetParam()).gt(1e-3);
+  for (std::int64_t i = 0; i < 12; ++i) {
+    EXPECT_EQ(moved[i].item<bool>(), i % 4 == 3) << i;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, Apgd, testing::Values(Norm::kLinf, Norm::kL2));

@@ -10,6 +10,7 @@
 #include "support/reference_nets.h"
 #include "temper/core/random_tensor.h"
 #include "temper/models/architectures.h"
+#include "unit/attacks/broken_gradients.h"
 
 namespace temper {
 namespace {
@@ -73,6 +74,21 @@ TEST_P(PgdAttackTest, StaysInTheBallAndTheBoxInFloat) {
   EXPECT_FALSE(adversarial.requires_grad());
 }
 
+// A start that lies outside is no result, whatever its loss.
+std::vector<PgdOptions> starts_that_leave_the_ball(double step_size) {
+  std::vector<PgdOptions> options;
+  for (const bool keep_best : {false, true}) {
+    options.push_back({.steps = 3,
+                       .step_size = step_size,
+                       .random_start = RandomStart::kNormal,
+                       .start_scale = 2,
+                       .keep_best = keep_best});
+    options.push_back(
+        {.steps = 3, .step_size = step_size, .start_radius = 20, .keep_best = keep_best});
+  }
+  return options;
+}
+
 INSTANTIATE_TEST_SUITE_P(NormsAndStarts, PgdAttackTest,
                          testing::Values(Setting{Norm::kLinf, RandomStart::kNone},
                                          Setting{Norm::kLinf, RandomStart::kUniform},
@@ -98,13 +114,16 @@ TEST(PgdAttack, StaysInTheBallAndTheBoxForExtremeImagesAndManySeeds) {
       for (std::uint64_t seed = 0; seed < 5; ++seed) {
         AttackContext with = context(6);
         with.seed = seed;
-        const at::Tensor adversarial =
-            PgdAttack({.norm = norm, .epsilon = epsilon}, {.steps = 3, .step_size = epsilon})
-                .perturb(*net, clean, labels, with);
-        EXPECT_LE(perturbation_norm(adversarial - clean, norm).max().item<double>(),
-                  epsilon * (1 + 1e-6) + kRounding);
-        EXPECT_GE(adversarial.min().item<double>(), 0);
-        EXPECT_LE(adversarial.max().item<double>(), 1);
+        std::vector<PgdOptions> all = starts_that_leave_the_ball(epsilon / 100);
+        all.push_back({.steps = 3, .step_size = epsilon});
+        for (const PgdOptions& options : all) {
+          const at::Tensor adversarial = PgdAttack({.norm = norm, .epsilon = epsilon}, options)
+                                             .perturb(*net, clean, labels, with);
+          EXPECT_LE(perturbation_norm(adversarial - clean, norm).max().item<double>(),
+                    epsilon * (1 + 1e-6) + kRounding);
+          EXPECT_GE(adversarial.min().item<double>(), 0);
+          EXPECT_LE(adversarial.max().item<double>(), 1);
+        }
       }
     }
   }
@@ -169,6 +188,10 @@ TEST(PgdAttack, EpsilonZeroGivesTheCleanImagesBitByBit) {
   for (const Norm norm : {Norm::kLinf, Norm::kL2, Norm::kL1}) {
     const PgdAttack attack({.norm = norm, .epsilon = 0}, {.steps = 3, .step_size = 0.1});
     EXPECT_TRUE(at::equal(attack.perturb(*net, clean, labels, context(8)), clean));
+    for (const PgdOptions& options : starts_that_leave_the_ball(0.1)) {
+      const PgdAttack far({.norm = norm, .epsilon = 0}, options);
+      EXPECT_TRUE(at::equal(far.perturb(*net, clean, labels, context(8)), clean));
+    }
     AttackContext warm = context(8);
     warm.epsilon_scale = 0;
     const PgdAttack large({.norm = norm, .epsilon = 1}, {.steps = 3, .step_size = 0.1});
@@ -335,21 +358,6 @@ TEST_P(PgdChoices, WithTwoClassesAllTargetsAreTheOtherClass) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Norms, PgdChoices, testing::Values(Norm::kLinf, Norm::kL2, Norm::kL1));
-
-// Zero gradients for even samples, gradients that are not numbers for samples 1, 5, 9.
-class BrokenGradients final : public Classifier {
- public:
-  BrokenGradients() : Classifier({}) {}
-
- private:
-  at::Tensor logits(const at::Tensor& x) override {
-    const at::Tensor sums = x.flatten(1).sum(1, /*keepdim=*/true);
-    const at::Tensor place = at::arange(x.size(0)).remainder(4).unsqueeze(1);
-    const at::Tensor slope = at::where(place.eq(1), at::full({1, 1}, std::nan(""), at::kDouble),
-                                       place.eq(3).to(at::kDouble));
-    return at::cat({sums * slope, at::zeros_like(sums)}, 1);
-  }
-};
 
 TEST(PgdAttack, CountsZeroAndNonfiniteGradientsAndStaysFinite) {
   BrokenGradients net;

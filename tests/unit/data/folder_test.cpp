@@ -70,6 +70,24 @@ TEST_F(Folder, OtherFilesAndDotNamesAreNoSamples) {
   EXPECT_THAT(names(), ElementsAre("k/a.png"));
 }
 
+TEST_F(Folder, WithoutLabelsFilesMayLieAnywhere) {
+  DatasetOptions unlabelled = options();
+  unlabelled.labelled = false;
+  EXPECT_THAT(config_error(unlabelled), HasSubstr("holds no image file"));
+  for (const char* name : {"b.png", "a/x.png", "a/deep/y.png", ".z.png"}) {
+    add(name);
+  }
+  const auto dataset = open_dataset(unlabelled);
+  EXPECT_THAT(dataset->labels(), ElementsAre(kNoLabel, kNoLabel, kNoLabel));
+  EXPECT_TRUE(dataset->class_names().empty());
+  EXPECT_EQ(dataset->local_name(0), "b.png");
+  EXPECT_EQ(dataset->local_name(1), "a/x.png");
+  EXPECT_EQ(dataset->local_name(2), "a/deep/y.png");
+  EXPECT_EQ(dataset->load(2).width, 4);
+  std::filesystem::create_directory_symlink(folder_.path(), folder_ / "a/up");
+  EXPECT_THAT(config_error(unlabelled), HasSubstr("leads back to a folder above it"));
+}
+
 TEST_F(Folder, PixelsComeFromTheFileWhateverItsSuffix) {
   add("k/really_png.jpg", 5);
   const auto dataset = open_dataset(options());

@@ -103,6 +103,27 @@ TEST_F(Npz, ReadAndMappedFilesGiveTheSameImages) {
   }
 }
 
+TEST_F(Npz, WithoutLabelsTheImagesAreEnough) {
+  const std::string images = npy("|u1", "(2, 4, 5, 3)", raw_bytes(counting(120)));
+  const std::string none = npy("<i8", "(2,)", raw_bytes<std::int64_t>({-1, -1}));
+  const auto path = folder_ / "x.npz";
+  const auto open_unlabelled = [&](const std::string& selector) {
+    return open_dataset(
+        {.format = "npz", .path = path.string() + selector, .channels = 0, .labelled = false});
+  };
+  write_bytes(path,
+              zip({{"images.npy", images}, {"data.npy", images}, {"train_images.npy", images}}));
+  for (const char* selector : {"", "#data", "#train"}) {
+    const auto dataset = open_unlabelled(selector);
+    EXPECT_THAT(dataset->labels(), ElementsAre(kNoLabel, kNoLabel));
+    EXPECT_EQ(dataset->load(1).bytes()[0], 60);
+  }
+  EXPECT_THROW(static_cast<void>(open_unlabelled("#others")), ConfigError);
+  write_bytes(path, zip({{"images.npy", images}, {"labels.npy", none}}));
+  EXPECT_THAT(open_unlabelled("")->labels(), ElementsAre(kNoLabel, kNoLabel));
+  EXPECT_THAT(error_of<ConfigError>(images, none), HasSubstr("label -1 is out of range"));
+}
+
 TEST_F(Npz, FloatsMayLieAnywhereInTheFile) {
   const std::vector<float> values = {0, 0.25F, 0.5F, 1, 0.1F, 0.2F, 0.3F, 0.4F};
   const std::string images = npy("<f4", "(2, 2, 2)", raw_bytes(values));

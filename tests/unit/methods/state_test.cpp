@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "support/compare.h"
 #include "support/reference_nets.h"
 #include "temper/attacks/pgd.h"
@@ -79,7 +81,7 @@ TEST(WeightPerturbationTest, MovesEachWeightByGammaOfItsNorm) {
   const at::Tensor raised =
       at::cross_entropy_loss(net->forward(batch.images), batch.labels, {}, at::Reduction::Sum);
   EXPECT_GT(raised.item<double>(), loss.item<double>());
-  perturbation.restore();
+  perturbation.restore(kApplied);
   for (std::size_t i = 0; i < before.size(); ++i) {
     EXPECT_TRUE(at::equal(net->parameters()[i], before[i])) << i;
   }
@@ -104,6 +106,20 @@ TEST(WeightPerturbationTest, TheStepsChangeIsKeptAndASkippedUpdateLeavesTheWeigh
       EXPECT_TRUE(steps ? at::allclose(now, before[i] + 0.25, 0, 1e-15)
                         : at::equal(now, before[i]));
     }
+  }
+}
+
+TEST(WeightPerturbationTest, ASkippedUpdateTakesOffAPerturbationThatIsNotFinite) {
+  const auto net = make_net();
+  const ImageBatch batch = make_batch(6);
+  const auto before = copies(*net);
+  WeightPerturbation perturbation({.gamma = 0.01});
+  const at::Tensor loss = at::mul(net->forward(batch.images).sum(), std::nan(""));
+  static_cast<void>(perturbation.perturb(*net, loss, {}));
+  EXPECT_FALSE(at::isfinite(net->parameters()[0]).all().item<bool>());
+  perturbation.restore(kSkipped);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    EXPECT_TRUE(at::equal(net->parameters()[i], before[i])) << i;
   }
 }
 
@@ -170,6 +186,22 @@ TEST(Free, CarriesNoiseInsideTheBallAndDropsItWithASkippedUpdate) {
   }
 }
 
+TEST(Free, ItsStepAndBallGrowWithTheWarmup) {
+  const auto net = make_net();
+  for (const auto& [update, share] : {std::pair{0U, 0.0}, {1U, 0.25}, {4U, 1.0}}) {
+    MethodOptions options = free_options();
+    options.epsilon_warmup = 4;
+    const auto method = built_in_methods().make("free", nullptr, options);
+    StepContext context{.model = *net,
+                        .update = update,
+                        .updates_per_epoch = 4,
+                        .backward = [](const at::Tensor& loss) { loss.backward(); }};
+    static_cast<void>(method->compute_gradients(context, make_batch(6)));
+    method->after_update(*net, kApplied);
+    EXPECT_DOUBLE_EQ(noise_of(*method).abs().max().item<double>(), 0.03 * share);
+  }
+}
+
 // The last batch of an epoch is smaller; what lies behind it stays.
 TEST(Free, KeepsTheNoiseOfPlacesThatABatchDoesNotFill) {
   const auto net = make_net();
@@ -220,13 +252,68 @@ class NotingAttack final : public Attack {
  public:
   mutable double scale = -1;
   mutable int factor = 0;
-  [[nodiscard]] at::Tensor perturb(Classifier&, const at::Tensor& images, const at::Tensor&,
+  mutable at::Tensor labels;
+  [[nodiscard]] at::Tensor perturb(Classifier&, const at::Tensor& images, const at::Tensor& of,
                                    const AttackContext& context) const override {
+    labels = of;
     scale = context.epsilon_scale;
     factor = context.steps_factor;
     return images;
   }
 };
+
+ImageBatch make_mixed_batch(std::int64_t count) {
+  ImageBatch batch = make_batch(count);
+  const at::Tensor shares = uniform_tensor({.seed = 5}, batch.samples, {10}, at::kDouble);
+  batch.targets = shares / shares.sum(1, /*keepdim=*/true);
+  return batch;
+}
+
+TEST(MixedLabels, AreWhatTheAttackClimbsOn) {
+  const auto net = make_net();
+  const auto noting = std::make_shared<NotingAttack>();
+  const ImageBatch mixed = make_mixed_batch(4);
+  for (const char* name : {"pgd_at", "trades", "mixed", "mart"}) {
+    const auto method = built_in_methods().make(name, noting, {});
+    static_cast<void>(run(*method, *net, mixed));
+    EXPECT_TRUE(noting->labels.is_same(mixed.targets)) << name;
+    static_cast<void>(run(*method, *net, make_batch(4)));
+    EXPECT_EQ(noting->labels.dim(), 1) << name;
+  }
+}
+
+// The first replay meets clean images.
+TEST(Free, ItsLossTakesMixedAndSmoothedLabels) {
+  const auto net = make_net();
+  MethodOptions options = free_options();
+  options.label_smoothing = 0.2;
+  for (const ImageBatch& batch : {make_batch(6), make_mixed_batch(6)}) {
+    const auto method = built_in_methods().make("free", nullptr, options);
+    const at::Tensor loss = run(*method, *net, batch).loss;
+    const StatisticsModeGuard mode(*net, StatisticsMode::kBatch);
+    const at::Tensor hard = at::one_hot(batch.labels, 10).to(at::kDouble);
+    const at::Tensor targets = batch.targets.defined() ? batch.targets : hard;
+    const at::Tensor expected =
+        -((targets * 0.8 + 0.02) * net->forward(batch.images).log_softmax(1)).sum();
+    EXPECT_EQ(difference(loss, expected.detach(), 1e-12), "");
+  }
+}
+
+// What the box holds back takes no part of the step.
+TEST(Free, AnL1StepGoesToPixelsThatCanMove) {
+  const auto net = make_net();
+  MethodOptions options = free_options(NoiseClamp::kNoise);
+  options.free.threat_model = {.norm = Norm::kL1, .epsilon = 5};
+  options.free.step_size = 0.5;
+  const auto method = built_in_methods().make("free", nullptr, options);
+  ImageBatch batch = make_batch(6);
+  batch.images = batch.images.round();  // black and white
+  static_cast<void>(run(*method, *net, batch));
+  method->after_update(*net, kApplied);
+  EXPECT_EQ(difference(perturbation_norm(noise_of(*method), Norm::kL1),
+                       at::full({6}, 0.5, at::kDouble), 1e-12),
+            "");
+}
 
 TEST(Warmup, GrowsFromTheStartEpochOn) {
   const auto net = make_net();
@@ -255,7 +342,8 @@ TEST(Strengthening, DoublesTheStepsAndIsPartOfTheState) {
   const auto noting = std::make_shared<NotingAttack>();
   const auto method = built_in_methods().make("fgsm_rs", noting, {});
   EXPECT_TRUE(method->state({}).empty());
-  EXPECT_TRUE(method->strengthen_attack() && method->strengthen_attack());
+  EXPECT_EQ(method->strengthen_attack(), 2);
+  EXPECT_EQ(method->strengthen_attack(), 4);
   static_cast<void>(run(*method, *net, make_batch(4)));
   EXPECT_EQ(noting->factor, 4);
   const auto again = built_in_methods().make("fgsm_rs", noting, {});
@@ -263,7 +351,13 @@ TEST(Strengthening, DoublesTheStepsAndIsPartOfTheState) {
   noting->factor = 0;
   static_cast<void>(run(*again, *net, make_batch(4)));
   EXPECT_EQ(noting->factor, 4);
-  EXPECT_FALSE(built_in_methods().make("free", nullptr, free_options())->strengthen_attack());
+  EXPECT_FALSE(built_in_methods().make("free", nullptr, free_options())->can_strengthen_attack());
+  for (int factor = 8; factor <= 32; factor *= 2) {
+    ASSERT_TRUE(method->can_strengthen_attack());
+    EXPECT_EQ(method->strengthen_attack(), factor);
+  }
+  EXPECT_FALSE(method->can_strengthen_attack());
+  EXPECT_THROW(static_cast<void>(method->strengthen_attack()), CheckFailure);
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ TEST(PreActivation, ParameterCountsAreThoseOfThePapers) {
   EXPECT_EQ(parameter_count(*architectures.make("wideresnet28_10", {})), 36479194);
   EXPECT_EQ(parameter_count(*architectures.make("wideresnet34_10", {})), 46160474);
   EXPECT_EQ(parameter_count(*architectures.make("wideresnet28_10_silu", {})), 36479194);
+  EXPECT_EQ(parameter_count(*architectures.make("wideresnet34_10_silu", {})),
+            parameter_count(*architectures.make("wideresnet34_10", {})));
 }
 
 TEST(PreActivation, TakesOtherSizesChannelsAndEmptyBatches) {

@@ -166,11 +166,23 @@ TEST_F(ConfigErrors, WhatMethodsDoNotHave) {
        "from where it was; of method.attack it takes step_size alone"},
       {"threat_model: {norm: l1, epsilon: 12}\nmethod: {name: apgd_at}\n",
        "c.yaml:1:22: threat_model.norm: apgd is there for linf and l2; use pgd for l1"},
+      {"method: {name: fgsm_rs, attack: {name: fgsm}}\n",
+       "c.yaml:1:40: method.attack.name: fgsm starts at the image itself, fgsm_rs at random; leave "
+       "the key out, or take method pgd_at with this attack"},
       {"threat_model: {norm: l1, epsilon: 12}\nmethod: {name: n_fgsm}\n",
        "c.yaml:1:22: threat_model.norm: n_fgsm takes steps of pgd in linf or l2"},
       {"method: {name: pgd_at, attack: {start_radius: 2}}\n",
-       "c.yaml:1:47: method.attack.start_radius: a start outside of the ball is for method n_fgsm "
-       "alone, found 2; the most is 1"},
+       "c.yaml:1:47: method.attack.start_radius: a start outside of the ball is for training "
+       "with n_fgsm alone, found 2; the most is 1"},
+      {"method: {name: n_fgsm}\nvalidation: {attack: {start_radius: 2}}\n",
+       "c.yaml:2:37: validation.attack.start_radius: a start outside of the ball is for training "
+       "with n_fgsm alone, found 2; the most is 1"},
+      {"method:\n  start_epoch: 1\n"
+       "  batch_norm_statistics: {clean_forward: batch, adversarial_forward: update}\n",
+       "c.yaml:3:42: method.batch_norm_statistics.clean_forward: before method.start_epoch there "
+       "is "
+       "the clean forward alone, which must update the running statistics; set it to update, or "
+       "start_epoch to 0"},
       {"validation: {attack: {name: apgd, step_size: 0.1}}\n",
        "c.yaml:1:46: validation.attack.step_size: apgd chooses its step sizes itself; remove the "
        "key, or use pgd"},
@@ -277,6 +289,10 @@ TEST_F(ConfigErrors, CombinationsOfAttacksAndMethods) {
        "  batch_norm_statistics: {clean_forward: batch, adversarial_forward: update}\n",
        "c.yaml:3:42: method.batch_norm_statistics.clean_forward: with method standard no forward "
        "updates the running statistics, which evaluation needs; set clean_forward to update"},
+      {"method:\n  name: free\n"
+       "  batch_norm_statistics: {attack: update, adversarial_forward: batch}\n",
+       "c.yaml:3:64: method.batch_norm_statistics.adversarial_forward: with method free no forward "
+       "updates the running statistics, which evaluation needs; set adversarial_forward to update"},
       {"method: {name: mixed, reference_order: true}\n",
        "c.yaml:1:40: method.reference_order: there is no reference order for mixed"},
       {"method: {name: pgd_at, reference_order: true}\ntraining: {accumulation: 2}\n",

@@ -265,6 +265,40 @@ TEST_F(ConfigLoading, KeysWithoutEffectAreNamed) {
       ElementsAre("c.yaml:3:9: method.beta: has no effect with method standard",
                   "c.yaml:4:36: optimizer.momentum: has no effect with optimizer adamw"));
   EXPECT_THAT(load("schedule: {name: cosine, milestones: [75ep, 90ep]}\n").notices, ElementsAre());
+  EXPECT_THAT(load("method:\n  name: free\n  beta: 2\n"
+                   "  batch_norm_statistics: {attack: update, clean_forward: batch}\n")
+                  .notices,
+              ElementsAre("c.yaml:3:9: method.beta: has no effect with method free",
+                          "c.yaml:4:35: method.batch_norm_statistics.attack: has no effect with "
+                          "method free",
+                          "c.yaml:4:58: method.batch_norm_statistics.clean_forward: has no effect "
+                          "with method free"));
+}
+
+TEST_F(ConfigLoading, WhatBeginsAfterTheEndOfTheTrainingIsNamed) {
+  const auto notices = [&](const std::string& method, const std::string& validation = "") {
+    return load(concat("training: {epochs: 10}\nmethod: {", method, "}\nvalidation: {", validation,
+                       "}\n"))
+        .notices;
+  };
+  EXPECT_THAT(notices("weight_perturbation: {gamma: 0.01, start_epoch: 9}"), ElementsAre());
+  EXPECT_THAT(notices("weight_perturbation: {}"),
+              ElementsAre("c.yaml:2:31: method.weight_perturbation: has no effect in a training of "
+                          "10 epochs: it starts with epoch 10"));
+  EXPECT_THAT(notices("start_epoch: 6, epsilon_warmup: 4ep"), ElementsAre());
+  EXPECT_THAT(notices("start_epoch: 7, epsilon_warmup: 4ep"),
+              ElementsAre("c.yaml:2:42: method.epsilon_warmup: ends after the training of 10 "
+                          "epochs, which never reaches the whole epsilon"));
+  EXPECT_THAT(notices("start_epoch: 10"),
+              ElementsAre("c.yaml:2:23: method.start_epoch: has no effect but to train on clean "
+                          "images to the end"));
+  EXPECT_THAT(notices("overfitting_check: {every: 11ep}"),
+              ElementsAre("c.yaml:2:29: method.overfitting_check: has no effect in a training of "
+                          "10 epochs"));
+  EXPECT_THAT(notices("", "every: 2ep, patience: 4"), ElementsAre());
+  EXPECT_THAT(notices("", "every: 2ep, patience: 5"),
+              ElementsAre("c.yaml:3:36: validation.patience: has no effect in a training of 10 "
+                          "epochs with validation.every: 2ep"));
 }
 
 class ConfigPrinting : public ConfigFiles {

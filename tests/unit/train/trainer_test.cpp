@@ -209,6 +209,28 @@ std::function<EvaluationResult()> results_of(std::vector<std::int64_t> correct,
   };
 }
 
+TEST(Trainer, TheBestCheckpointFollowsTheChosenMetric) {
+  using Kind = BestMetric::Kind;
+  const std::vector<std::pair<Kind, double>> best{
+      {Kind::kRobustAccuracy, 0.2}, {Kind::kCleanAccuracy, 0.5}, {Kind::kCleanTop5Accuracy, 0.8}};
+  for (const auto& [kind, metric] : best) {
+    Rig rig;
+    rig.options.validate_every = {2, Period::Unit::kUpdates};
+    rig.options.best.kind = kind;
+    rig.validate = [] {
+      EvaluationResult result;
+      result.samples = 10;
+      result.clean_correct = 5;
+      result.top5_correct = 8;
+      result.attacks.push_back({.robust_correct = 2});
+      return result;
+    };
+    Trainer trainer(rig.parts(), rig.options);
+    EXPECT_EQ(trainer.run(), StopReason::kFinished);
+    EXPECT_EQ(trainer.progress().best_metric, metric);
+  }
+}
+
 TEST(Trainer, EndsEarlyWhenNoValidationIsBetter) {
   const ScratchFolder folder;
   const CheckpointDirectory checkpoints(folder.path(), 1);
@@ -240,10 +262,8 @@ class StrengthenedMethod final : public TrainingMethod {
   StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override {
     return inner_.compute_gradients(context, batch);
   }
-  bool strengthen_attack() override {
-    strength *= 2;
-    return true;
-  }
+  [[nodiscard]] bool can_strengthen_attack() const override { return strength < 4; }
+  int strengthen_attack() override { return strength *= 2; }
   [[nodiscard]] StateDict state(const RankReduction&) const override {
     return {{"strength", at::tensor(strength, at::kLong)}};
   }
@@ -307,6 +327,31 @@ TEST(Overfitting, RollsBackToTheLastGoodCheckAndStrengthensTheAttack) {
   static_cast<void>(Trainer(longer.strengthened_parts(), longer.options).run());
   EXPECT_EQ(longer.strengthened.strength, 4);
   EXPECT_EQ(std::ranges::count(longer.sink.events, "rolled_back"), 2);
+}
+
+TEST(Overfitting, GoesOnWhenTheAttackCannotBeStrengthenedAnyFurther) {
+  OverfittingRig rig({9, 2, 2, 2, 2}, /*roll_back=*/true);
+  static_cast<void>(Trainer(rig.strengthened_parts(), rig.options).run());
+  EXPECT_EQ(rig.strengthened.strength, 4);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "rolled_back"), 2);
+  EXPECT_EQ(std::ranges::count(rig.sink.events, "warning"), 3) << "the last 2 is no fall any more";
+}
+
+// The first alarm has no state to go back to; the second one has.
+TEST(Overfitting, TheActionMayBecomeRollBackInAResumedRun) {
+  const ScratchFolder folder;
+  const CheckpointDirectory checkpoints(folder.path(), 2);
+  OverfittingRig first({9, 9, 9, 9, 9}, /*roll_back=*/false);
+  first.checkpoints = &checkpoints;
+  first.options.shape.max_updates = 3;
+  static_cast<void>(Trainer(first.strengthened_parts(), first.options).run());
+
+  OverfittingRig second({6, 2, 2, 2}, /*roll_back=*/true);
+  Trainer trainer(second.strengthened_parts(), second.options);
+  trainer.restore(*checkpoints.newest_valid().checkpoint);
+  static_cast<void>(trainer.run());
+  EXPECT_EQ(std::ranges::count(second.sink.events, "warning"), 4);
+  EXPECT_EQ(std::ranges::count(second.sink.events, "rolled_back"), 2);
 }
 
 // The state to go back to is part of a checkpoint.
