@@ -1,9 +1,9 @@
 # temper_add_module(NAME <module> [TORCH | MODULES] SOURCES ... HEADERS ... [DEPENDS ...] [PRIVATE ...])
 #   One static library temper_<module> (alias temper::<module>). DEPENDS names other modules, PRIVATE libraries that do
 #   not show in public headers. TORCH links LibTorch; MODULES too, and uses the shared precompiled header.
-# temper_add_test(NAME <name> LABEL <label> SOURCES ... [LIBRARIES ...] [MODULES] [TIMEOUT s] [EACH] [SERIAL])
-#   One GoogleTest program and one ctest entry, or one entry per test with EACH. SERIAL: runs alone, as dist,
-#   launch and chaos always do. The target temper_tests_<label> builds the programs of a label.
+# temper_add_test(NAME <name> LABEL <label> SOURCES ... [LIBRARIES ...] [MODULES] [TIMEOUT s] [EACH | SHARDS n] [SERIAL])
+#   One GoogleTest program and one ctest entry, one entry per test with EACH, or n entries with a part of the tests
+#   each. SERIAL: runs alone, as launch and chaos always do. The target temper_tests_<label> builds the programs of a label.
 # Not lld: g++ emits unwind entries of length zero for empty cold parts, lld then keeps such an entry in place of the
 # real one at the same address, and an exception thrown there ends the program.
 find_program(TEMPER_GOLD ld.gold)
@@ -72,7 +72,7 @@ function(temper_define_source_dir)
 endfunction()
 
 function(temper_add_test)
-  cmake_parse_arguments(TEST "MODULES;EACH;SERIAL" "NAME;LABEL;TIMEOUT" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(TEST "MODULES;EACH;SERIAL" "NAME;LABEL;TIMEOUT;SHARDS" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT TEST_TIMEOUT)
     set(TEST_TIMEOUT 120)
   endif()
@@ -89,13 +89,20 @@ function(temper_add_test)
   endif()
   add_dependencies(temper_tests_${TEST_LABEL} ${target})
   # Tests that start several processes get the machine for themselves.
-  if(TEST_LABEL MATCHES "^(dist|launch|chaos)$")
+  if(TEST_LABEL MATCHES "^(launch|chaos)$")
     set(TEST_SERIAL TRUE)
   endif()
   set(properties LABELS ${TEST_LABEL} TIMEOUT ${TEST_TIMEOUT} RUN_SERIAL ${TEST_SERIAL})
   if(TEST_EACH)
     gtest_discover_tests(${target} TEST_PREFIX ${TEST_NAME}. DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  elseif(TEST_SHARDS)
+    math(EXPR last "${TEST_SHARDS} - 1")
+    foreach(shard RANGE ${last})
+      add_test(NAME ${TEST_NAME}.${shard} COMMAND ${target} --gtest_brief=1)
+      set_tests_properties(${TEST_NAME}.${shard} PROPERTIES ${properties}
+        ENVIRONMENT "GTEST_TOTAL_SHARDS=${TEST_SHARDS};GTEST_SHARD_INDEX=${shard}")
+    endforeach()
   else()
     add_test(NAME ${TEST_NAME} COMMAND ${target})
     set_tests_properties(${TEST_NAME} PROPERTIES ${properties})

@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
   if (status >= 0) {
     return status;
   }
+  temper::testing_support::fork_ranks(cases);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -1,7 +1,7 @@
 #pragma once
-// Runs a test case as real processes: the test program starts itself once a rank, every rank
-// connects to a store that the parent hosts, and the parent waits with a hard limit, kills what is
-// left and reports each rank.
+// Runs a test case as real processes: the test program starts itself once a rank, or forks, every
+// rank connects to a store that the parent hosts, and the parent waits with a hard limit, kills
+// what is left and reports each rank.
 
 #include <chrono>
 #include <functional>
@@ -39,6 +39,10 @@ struct RankResult {
 
 // Expects that every rank ended with status 0; prints the output of one that did not.
 void expect_ranks_pass(const std::string& name, int world_size);
+
+// For main: ranks are forks of this process, not new starts of the program, which take a third of a
+// second each to load LibTorch. The process must hold no CUDA context. `cases` must outlive it.
+void fork_ranks(const RankCases& cases);
 
 // For main: runs the case when this process is a rank and returns its exit status, otherwise -1.
 // With NCCL each rank has the GPU of its number.
