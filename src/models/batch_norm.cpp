@@ -137,6 +137,22 @@ void PendingStatistics::unpack(const at::Tensor& summed) {
   }
 }
 
+at::Tensor PendingStatistics::are_finite() const {
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> values;
+  for (const BatchNorm* layer : layers_) {
+    if (layer->pending_) {
+      values.insert(values.end(), {layer->pending_->mean, layer->pending_->var});
+    }
+  }
+  if (values.empty()) {
+    const auto options = layers_.empty() ? at::TensorOptions() : layers_[0]->running_mean.options();
+    return at::ones({}, options.dtype(at::kBool));
+  }
+  // Few kernels for any number of layers: a sum of sizes is finite where all values are.
+  return at::stack(at::_foreach_norm(values, 1)).isfinite().all();
+}
+
 void PendingStatistics::commit(const at::Tensor& applied) {
   const at::NoGradGuard no_grad;
   for (BatchNorm* layer : layers_) {

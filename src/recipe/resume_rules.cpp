@@ -102,7 +102,9 @@ std::vector<ConfigChange> config_changes(const std::string& before, const std::s
   std::vector<ConfigChange> changes;
   for (const auto& [key, value] : keys) {
     ConfigChange change{key, value_of(old_values, key), value_of(new_values, key)};
-    if (change.before != change.now) {
+    const bool both_absent = (change.before.empty() || change.before == "null") &&
+                             (change.now.empty() || change.now == "null");
+    if (change.before != change.now && !both_absent) {
       changes.push_back(std::move(change));
     }
   }

@@ -49,9 +49,14 @@ void check_image_size(const Dataset& dataset, std::size_t index, bool training,
   SampleRandom random({.seed = config.run.seed, .purpose = Purpose::kAugmentation}, 0);
   Image image;
   try {
-    image = transform.apply(dataset.load(index), random);
+    image = dataset.load(index);
   } catch (const DataError&) {
     return;  // data.on_bad_sample says what becomes of it, once training meets it
+  }
+  try {
+    image = transform.apply(std::move(image), random);
+  } catch (const DataError& error) {
+    throw ConfigError(concat(key, ": ", dataset.sample_name(index), ": ", error.what()));
   }
   const std::int64_t side = config.data.image_size;
   if (image.height != side || image.width != side) {
@@ -63,6 +68,8 @@ void check_image_size(const Dataset& dataset, std::size_t index, bool training,
   }
 }
 
+}  // namespace
+
 void check_image_sizes(const DataSets& data, const Config& config) {
   check_image_size(*data.train, 0, true, config, "data.train");
   if (data.train->size() > data.own_size) {
@@ -72,8 +79,6 @@ void check_image_sizes(const DataSets& data, const Config& config) {
     check_image_size(*data.validation, 0, false, config, "data.validation");
   }
 }
-
-}  // namespace
 
 void check_training_inputs(const TrainingRun& run, int world_size, const Catalogs& catalogs) {
   const Config& config = run.loaded.config;

@@ -87,6 +87,9 @@ int TrainingRank::work() {
   runtime_.open_store();
   runtime_.heartbeat().set_phase("open data");
   data_.emplace(config_, runtime_);
+  if (runtime_.environment().launcher != LauncherKind::kSpawn) {  // which did so before the start
+    check_image_sizes(data_->sets(), config_);
+  }
   runtime_.connect();
   directory_.emplace(runtime_, config_, run_.run_directory);
   require_one_process_for_reference(config_, world_size());

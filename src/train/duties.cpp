@@ -106,8 +106,7 @@ void Trainer::Loop::check_overfitting() {
              : !check.roll_back ? "use more attack steps, a smaller step size or epsilon, or set "
                                   "method.overfitting_check.action to roll_back"
              : roll_back_to_.empty()
-                 ? "the training goes on, as earlier checks kept no state to go back to "
-                   "(method.overfitting_check.action was another one then)"
+                 ? "the training goes on, as there is no state of an earlier check to go back to"
                  : "the training goes on, as the attack cannot be strengthened any further; use a "
                    "smaller step size or epsilon");
   if (parts_.communicator.is_main_rank()) {

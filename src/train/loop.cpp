@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
+
 #include "temper/core/error.h"
 #include "temper/core/log.h"
 #include "temper/dist/device.h"
@@ -47,7 +49,10 @@ RunParts Trainer::Loop::run_parts() const {
 void Trainer::Loop::restore(const Value& checkpoint) {
   RestoredRun restored = restore_run_state(checkpoint, run_parts(), options_.shape);
   progress = restored.progress;
-  roll_back_to_ = std::move(restored.roll_back_to);
+  // Without the action the saved state would grow old.
+  if (options_.overfitting_check && options_.overfitting_check->roll_back) {
+    roll_back_to_ = std::move(restored.roll_back_to);
+  }
   next_update_ = progress.update;
 }
 
@@ -177,7 +182,7 @@ void Trainer::Loop::step() {
 
   enter(Phase::kOptimizer, "optimizer");
   const at::Tensor norm = clip_gradient_norm(parameters_, options_.gradient_clip);
-  const at::Tensor skip = summary_.decide(norm);
+  const at::Tensor skip = summary_.decide(norm, statistics_.are_finite());
   parts_.optimizer.step(learning_rate, skip);
   parts_.method.after_update(parts_.model, skip);
   statistics_.commit(skip.eq(0));
@@ -333,8 +338,10 @@ void Trainer::Loop::take_outcome(const Launched& launched, const double* values)
   const bool skipped = values[kSkipped] != 0;
   progress.skipped_in_a_row = skipped ? progress.skipped_in_a_row + 1 : 0;
   if (skipped) {
-    const std::string reason =
-        values[kNonfiniteRanks] > 0 ? "the loss is not finite" : "the gradient is not finite";
+    const std::string reason = values[kNonfiniteRanks] > 0 ? "the loss is not finite"
+                               : std::isfinite(values[kGradientNorm])
+                                   ? "the batch-norm statistics are not finite"
+                                   : "the gradient is not finite";
     event("skipped_update", {{"reason", reason}, {"in_a_row", progress.skipped_in_a_row}});
     if (parts_.communicator.is_main_rank()) {
       log_warning("update ", progress.update, " is skipped: ", reason);

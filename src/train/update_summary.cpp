@@ -67,9 +67,11 @@ void UpdateSummary::reduce(StopReason stop, bool failed, std::int64_t bad_sample
   }
 }
 
-at::Tensor UpdateSummary::decide(const at::Tensor& gradient_norm) {
+at::Tensor UpdateSummary::decide(const at::Tensor& gradient_norm,
+                                 const at::Tensor& statistics_are_finite) {
   const at::Tensor flags = values_.narrow(0, kNonfiniteRanks, kPhaseTimes - kNonfiniteRanks).sum();
-  const at::Tensor skip = gradient_norm.isfinite().logical_not().logical_or(flags.gt(0));
+  const at::Tensor finite = gradient_norm.isfinite().logical_and(statistics_are_finite);
+  const at::Tensor skip = finite.logical_not().logical_or(flags.gt(0));
   values_[kGradientNorm].copy_(gradient_norm);
   values_[kSkipped].copy_(skip);
   return skip.to(at::kFloat);

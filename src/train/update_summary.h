@@ -57,9 +57,10 @@ class UpdateSummary {
   void reduce(StopReason stop, bool failed, std::int64_t bad_samples,
               const std::array<double, kPhases>& seconds, std::int64_t peak_memory,
               PendingStatistics& statistics);
-  // Decides from the reduced flags and the averaged gradients whether the update counts; float32
-  // scalar on the device, 1: skip.
-  [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm);
+  // Decides from the reduced flags, the averaged gradients and whether the statistics are finite
+  // whether the update counts; float32 scalar on the device, 1: skip.
+  [[nodiscard]] at::Tensor decide(const at::Tensor& gradient_norm,
+                                  const at::Tensor& statistics_are_finite);
 
   // [kFieldCount + world size], with each rank's peak memory behind the fields.
   [[nodiscard]] at::Tensor values() const {

@@ -95,6 +95,7 @@ class DataParts(ProgramTest):
         for labels, name in ((np.arange(11), "more"), (np.arange(9), "fewer")):
             np.savez(self.folder / f"{name}.npz", images=np.zeros((len(labels), 8, 8), np.uint8), labels=labels)
         np.savez(self.folder / "larger.npz", images=np.zeros((9, 9, 9), np.uint8), labels=np.arange(9))
+        np.savez(self.folder / "small.npz", images=np.zeros((20, 7, 7), np.uint8), labels=np.arange(20) % 10)
         np.savez(self.folder / "bare.npz", images=np.zeros((9, 8, 8), np.uint8))
         np.savez(self.folder / "floats.npz", images=np.zeros((9, 8, 8), np.float32), labels=np.arange(9))
 
@@ -106,6 +107,13 @@ class DataParts(ProgramTest):
         self.assertRefused(with_extra(self.folder / "floats.npz"), "another type of pixels")
         self.assertRefused(with_extra(self.folder / "larger.npz"), "data.extra: ",
                            "larger.npz:images[0] is 9 x 9 after data.transform.train, but data.image_size is 8")
+        self.assertRefused(self.trainer("run", 1, validation, "--launcher", "none",
+                                        f"data.extra={{path: '{self.folder}/larger.npz', fraction: 0.5}}"),
+                           "images[0] is 9 x 9 after data.transform.train")
+        self.assertRefused(self.trainer("run", 1, validation, "data.transform.train=[{name: random_crop, size: 8}]",
+                                        f"data.train={self.folder}/small.npz", "data.format=npz",
+                                        f"data.validation={self.folder}/small.npz"),
+                           "data.train: ", "small.npz:images[0]", "does not fit into the image")
         self.assertRefused(with_extra(self.folder / "bare.npz"), "data.extra: ", "no images and labels")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 1.5"), "data.extra.fraction")
         self.assertRefused(with_extra(self.folder / "fewer.npz", "format: npz, fraction: 0.001"),

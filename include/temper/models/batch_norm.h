@@ -95,6 +95,9 @@ class PendingStatistics {
   // Takes the sum over ranks: each layer's statistics become the average weighted by sample counts.
   void unpack(const at::Tensor& summed);
 
+  // Bool scalar on the model's device, without a host-device synchronisation.
+  [[nodiscard]] at::Tensor are_finite() const;
+
   // Moves pending statistics to the buffers where `applied` (bool scalar on the model's device) is
   // true, and forgets them. Without a host-device synchronisation.
   void commit(const at::Tensor& applied);

@@ -330,6 +330,13 @@ TEST_F(ConfigPrinting, RoundTrip) {
       "[{name: random_resized_crop, ratio: [3/4, 4/3]}, {name: horizontal_flip, probability: 1}], "
       "evaluation: [{name: resize, size: 36}, center_crop]}, image_size: 32}\n"
       "method: {name: mixed, attack: {name: fgsm}}\noptimizer: {no_decay: [norm]}\n"));
+  for (const char* method :
+       {"standard", "pgd_at", "mixed", "trades", "mart", "fgsm_rs", "n_fgsm", "free", "apgd_at"}) {
+    for (const char* epsilon : {"8/255", "0.031", "1/3"}) {
+      expect_round_trip(load(concat("method: {name: ", method, "}\nthreat_model: {epsilon: ",
+                                    epsilon, "}\nvalidation: {attack: {name: apgd}}\n")));
+    }
+  }
 }
 
 TEST_F(ConfigPrinting, CommentsSayWhereAValueCameFrom) {

@@ -17,15 +17,18 @@ namespace {
 
 using testing_support::RandomDataset;
 
-// Cross entropy whose loss or gradient is not finite in chosen updates.
+// Cross entropy whose loss, gradient or statistics are not finite in chosen updates.
 class BrittleMethod final : public TrainingMethod {
  public:
   std::vector<std::uint32_t> broken_loss;
   std::vector<std::uint32_t> broken_gradient;
+  std::vector<std::uint32_t> broken_statistics;
   int skipped = 0;
 
   StepOutput compute_gradients(StepContext& context, const ImageBatch& batch) override {
-    const at::Tensor logits = context.model.forward(batch.images);
+    // Its variance overflows; what is normalised by it is zero.
+    const double scale = std::ranges::count(broken_statistics, context.update) > 0 ? 1e200 : 1;
+    const at::Tensor logits = context.model.forward(batch.images * scale);
     at::Tensor loss = at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum);
     if (std::ranges::count(broken_loss, context.update) > 0) {
       loss = loss * std::nan("");
@@ -115,9 +118,10 @@ void expect_same(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>
 }
 
 TEST(Trainer, ASkippedUpdateLeavesWeightsBuffersAndMomentum) {
-  for (const bool of_loss : {true, false}) {
+  for (const auto broken : {&BrittleMethod::broken_loss, &BrittleMethod::broken_gradient,
+                            &BrittleMethod::broken_statistics}) {
     Rig rig;
-    (of_loss ? rig.method.broken_loss : rig.method.broken_gradient) = {0, 1, 2};
+    rig.method.*broken = {0, 1, 2};
     rig.options.shape.max_updates = 3;
     const auto before = rig.copy_state();
     Trainer trainer(rig.parts(), rig.options);
@@ -352,6 +356,23 @@ TEST(Overfitting, TheActionMayBecomeRollBackInAResumedRun) {
   static_cast<void>(trainer.run());
   EXPECT_EQ(std::ranges::count(second.sink.events, "warning"), 4);
   EXPECT_EQ(std::ranges::count(second.sink.events, "rolled_back"), 2);
+}
+
+// A run that only warns keeps no state, and saves none of an earlier time.
+TEST(Overfitting, AResumeWithoutTheActionForgetsTheState) {
+  const ScratchFolder folder;
+  const CheckpointDirectory checkpoints(folder.path(), 2);
+  for (const auto& [roll_back, last] : {std::pair{true, 3}, {false, 6}}) {
+    OverfittingRig rig({9, 9, 9}, roll_back);
+    rig.checkpoints = &checkpoints;
+    rig.options.shape.max_updates = last;
+    Trainer trainer(rig.strengthened_parts(), rig.options);
+    if (!roll_back) {
+      trainer.restore(*checkpoints.newest_valid().checkpoint);
+    }
+    static_cast<void>(trainer.run());
+    EXPECT_EQ(checkpoints.newest_valid().checkpoint->as_dict().contains("roll_back_to"), roll_back);
+  }
 }
 
 // The state to go back to is part of a checkpoint.
