@@ -171,12 +171,7 @@ ApgdAttack::ApgdAttack(const ThreatModel& threat_model, const ApgdOptions& optio
 
 at::Tensor ApgdAttack::perturb(Classifier& model, const at::Tensor& images,
                                const at::Tensor& labels, const AttackContext& context) const {
-  require(!images.is_inference(),
-          "an attack needs images that autograd may record, not inference tensors");
-  const AttackStateGuard state(model, context.statistics);
-  const at::AutoGradMode recording(true);
-  const at::Tensor clean = images.detach();
-  return Run(*this, model, clean, labels, context).perturb();
+  return run_attack<Run>(*this, model, images, labels, context);
 }
 
 }  // namespace temper

@@ -2,8 +2,11 @@
 // What iterative attacks have in common.
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 
 #include "temper/attacks/attack.h"
+#include "temper/core/error.h"
+#include "temper/models/classifier.h"
 
 namespace temper {
 
@@ -38,5 +41,17 @@ class BestSoFar {
   at::Tensor images_;
   at::Tensor losses_;
 };
+
+// One call of an attack whose work is `Run`, with the model's state kept.
+template <typename Run, typename AttackType>
+at::Tensor run_attack(const AttackType& attack, Classifier& model, const at::Tensor& images,
+                      const at::Tensor& labels, const AttackContext& context) {
+  require(!images.is_inference(),
+          "an attack needs images that autograd may record, not inference tensors");
+  const AttackStateGuard state(model, context.statistics);
+  const at::AutoGradMode recording(true);
+  const at::Tensor clean = images.detach();
+  return Run(attack, model, clean, labels, context).perturb();
+}
 
 }  // namespace temper

@@ -5,7 +5,6 @@
 
 #include "attacks/ascent.h"
 #include "attacks/objective.h"
-#include "temper/core/error.h"
 #include "temper/core/random_tensor.h"
 
 namespace temper {
@@ -154,12 +153,7 @@ class PgdAttack::Run {
 
 at::Tensor PgdAttack::perturb(Classifier& model, const at::Tensor& images, const at::Tensor& labels,
                               const AttackContext& context) const {
-  require(!images.is_inference(),
-          "an attack needs images that autograd may record, not inference tensors");
-  const AttackStateGuard state(model, context.statistics);
-  const at::AutoGradMode recording(true);
-  const at::Tensor clean = images.detach();
-  return Run(*this, model, clean, labels, context).perturb();
+  return run_attack<Run>(*this, model, images, labels, context);
 }
 
 PgdAttack fgsm_attack(const ThreatModel& threat_model) {

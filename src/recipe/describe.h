@@ -74,7 +74,8 @@ void describe(Visitor& visit, TrainingConfig& training) {
   visit("accumulation", training.accumulation,
         {.help = "Micro-batches of a process and update.", .min = 1, .max = 1e6});
   visit("on_nonfinite", training.on_nonfinite,
-        {.help = "What a loss or gradient that is not finite does; one decision of all ranks.",
+        {.help = "What a loss, gradient or batch-norm statistic that is not finite does; one "
+                 "decision of all ranks.",
          .choices = {"skip", "abort"}});
   visit("max_skipped", training.max_skipped,
         {.help = "More skipped updates in a row end the run.", .min = 0});
