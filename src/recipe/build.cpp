@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "recipe/method_traits.h"
 #include "recipe/value_text.h"
 #include "temper/core/error.h"
 #include "temper/data/open_dataset.h"
@@ -231,7 +232,7 @@ PgdOptions attack_options(const AttackConfig& attack) {
 // The attack that a method trains with; null where it has none.
 std::shared_ptr<const Attack> training_attack(const Config& config, const Catalogs& catalogs) {
   const MethodConfig& method = config.method;
-  if (method.name == "standard" || method.name == "free") {
+  if (!recipe::method_traits(method.name).attack) {
     return nullptr;
   }
   PgdOptions options = attack_options(method.attack);

@@ -31,6 +31,13 @@ class Evaluation(ProgramTest):
         self.assertLessEqual(result["attacks"][1]["robust_correct"], result["attacks"][0]["robust_correct"])
         self.assertEqual(self.evaluate("--attack", "none")["attacks"], [])
 
+    def test_apgd_is_not_there_for_l1(self):
+        done = run("evaluator", "--checkpoint", SOURCE / "tests/golden/part_b/digits_weights.pt", "--config",
+                   SOURCE / "configs/digits_trades.yaml", *self.digits_overrides(), "--attack", "apgd",
+                   "threat_model={norm: l1, epsilon: 3}")
+        self.assertStatus(done, 2)
+        self.assertIn("--attack apgd is there for linf and l2", done.stderr)
+
     def test_says_what_a_number_was_measured_with(self):
         attack = self.evaluate("validation.attack.restarts=3", "validation.attack.keep=best", "--attack", "pgd",
                                start="uniform")["attacks"][0]
@@ -83,6 +90,10 @@ class Evaluation(ProgramTest):
         for name, options in (("model", []), ("average", ["--average"])):
             done = run("evaluator", "--checkpoint", checkpoint, "--export", self.folder / f"{name}.pt", *options)
             self.assertStatus(done, 0)
+            self.assertEqual("(it also holds their average: --average)" in done.stdout, name == "model")
+            done = run("evaluator", "--checkpoint", checkpoint, "--config", SOURCE / "configs/digits_trades.yaml",
+                       *self.digits_overrides(), "--attack", "none", *options)
+            self.assertEqual("it also holds their average" in done.stdout + done.stderr, name == "model")
             exported = torch.load(self.folder / f"{name}.pt", weights_only=True)
             self.assertEqual(list(exported), list(saved[name]))
             self.assertTrue(all(torch.equal(exported[key], saved[name][key]) for key in exported))
